@@ -1,0 +1,1 @@
+//! One table of options; command line, environment and YAML merged into a validated Plan.

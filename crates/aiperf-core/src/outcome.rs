@@ -1,0 +1,117 @@
+//! How a request ended. Every scheduled request ends in exactly one [`Outcome`]:
+//! scheduled = sent + unsent, and sent = completed + failed + cancelled + lost.
+
+use serde::Serialize;
+
+/// The class a scheduled request ends in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// A whole, well-formed answer with content.
+    Completed,
+    /// The server or the network did not give one; a [`Failure`] says why.
+    Failed,
+    /// We dropped it on purpose: grace over, interrupt, asked-for cancellation.
+    Cancelled,
+    /// Sent, and nothing is known of its end (a shard died).
+    Lost,
+    /// Scheduled and never sent (the run stopped first, or a policy skipped it).
+    Unsent,
+}
+
+/// Why we dropped a request on purpose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CancelReason {
+    /// The phase's duration and grace were over.
+    GraceOver,
+    /// The user interrupted the run.
+    Interrupted,
+}
+
+/// What the transport says of the end of a request, before its answer is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Disposition {
+    /// The answer came to its end on the wire (any status).
+    Finished,
+    /// The transport failed.
+    Failed(Failure),
+    /// Dropped on purpose at `at_ns` (monotonic).
+    Cancelled {
+        /// Why.
+        reason: CancelReason,
+        /// When the connection was dropped.
+        at_ns: u64,
+    },
+}
+
+/// Where in a request's life it broke.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// Making the body.
+    Encode,
+    /// Name resolution.
+    Resolve,
+    /// TCP connect.
+    Connect,
+    /// TLS handshake.
+    Tls,
+    /// Writing the request.
+    Send,
+    /// Sent, no byte of an answer yet.
+    BeforeFirstByte,
+    /// Some of the answer came.
+    InStream,
+    /// The answer is whole and says or holds something wrong.
+    Answer,
+}
+
+/// What kind of thing went wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureKind {
+    /// A status outside 200..=299.
+    HttpStatus,
+    /// The name has no address.
+    Resolve,
+    /// No TCP connection.
+    Connect,
+    /// No TLS session.
+    Tls,
+    /// The peer closed or reset before the answer began.
+    Disconnected,
+    /// The peer closed or reset inside the answer.
+    Truncated,
+    /// A time limit of ours.
+    Timeout,
+    /// Not HTTP, or broken HTTP.
+    Protocol,
+    /// A server-sent error event, or an error object inside a 200 answer.
+    ServerError,
+    /// No event or choice with content.
+    Empty,
+    /// A body that is not what the endpoint answers with (HTML, broken JSON).
+    Malformed,
+    /// Over the response size cap.
+    TooLarge,
+    /// The request body could not be made.
+    Encode,
+}
+
+/// One failure as data: what, where, in whose words, and whether another try could help.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+pub struct Failure {
+    /// What kind.
+    pub kind: FailureKind,
+    /// Where it broke.
+    pub stage: Stage,
+    /// HTTP status or the server's own code; AIPerf's `error.code`.
+    pub code: Option<i64>,
+    /// The word AIPerf's scripts group by: the reason phrase for a status, else an exception name (`TimeoutError`).
+    pub type_name: String,
+    /// The server's own words, or ours in one sentence.
+    pub message: String,
+    /// Whether the same request could succeed later (429, 503, refused connection, timeout …).
+    pub retryable: bool,
+}

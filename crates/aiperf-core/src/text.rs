@@ -1,0 +1,79 @@
+//! Text that came from elsewhere and is about to reach a person.
+
+/// Removes what could drive a terminal: C0 and C1 control characters (newline and tab become a space), escape sequences'
+/// introducers, bidirectional overrides. Long text is cut to `max_chars` characters with an ellipsis.
+pub fn for_terminal(text: &str, max_chars: usize) -> String {
+    let mut out = String::with_capacity(text.len().min(max_chars * 4));
+    let mut chars = 0;
+    for c in text.chars() {
+        let c = match c {
+            '\n' | '\r' | '\t' => ' ',
+            c if c.is_control() => continue,
+            '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => continue,
+            c => c,
+        };
+        if chars == max_chars {
+            out.push('…');
+            break;
+        }
+        out.push(c);
+        chars += 1;
+    }
+    out
+}
+
+/// The candidate nearest to `word` by edit distance, if it is near enough to be a slip of the hand.
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let word: Vec<char> = word.chars().flat_map(char::to_lowercase).collect();
+    let limit = (word.len() / 3).max(1) + 1;
+    candidates
+        .into_iter()
+        .map(|c| (edit_distance(&word, c), c))
+        .filter(|(d, _)| *d <= limit)
+        .min_by_key(|(d, _)| *d)
+        .map(|(_, c)| c)
+}
+
+/// Edit distance in which swapping two neighbours is one step (optimal string alignment).
+fn edit_distance(a: &[char], b: &str) -> usize {
+    let b: Vec<char> = b.chars().flat_map(char::to_lowercase).collect();
+    let width = b.len() + 1;
+    let mut rows = vec![0usize; (a.len() + 1) * width];
+    for (j, cell) in rows.iter_mut().take(width).enumerate() {
+        *cell = j;
+    }
+    for i in 1..=a.len() {
+        rows[i * width] = i;
+        for j in 1..width {
+            let same = usize::from(a[i - 1] != b[j - 1]);
+            let mut best = (rows[(i - 1) * width + j] + 1)
+                .min(rows[i * width + j - 1] + 1)
+                .min(rows[(i - 1) * width + j - 1] + same);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                best = best.min(rows[(i - 2) * width + j - 2] + 1);
+            }
+            rows[i * width + j] = best;
+        }
+    }
+    rows[a.len() * width + b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_sequences_lose_their_teeth() {
+        assert_eq!(for_terminal("a\x1b[31mred\x07\u{9b}0m\nb", 80), "a[31mred0m b");
+        assert_eq!(for_terminal("\u{202e}evil", 80), "evil");
+        assert_eq!(for_terminal("abcdef", 3), "abc…");
+    }
+
+    #[test]
+    fn nearest_finds_slips_and_nothing_else() {
+        let flags = ["--concurrency", "--request-rate", "--isl"];
+        assert_eq!(nearest("--concurency", flags), Some("--concurrency"));
+        assert_eq!(nearest("--ilS", flags), Some("--isl"));
+        assert_eq!(nearest("--frobnicate", flags), None);
+    }
+}

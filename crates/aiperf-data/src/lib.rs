@@ -1,0 +1,1 @@
+//! Corpora, prompt synthesis and dataset loaders: a workload is a function of (plan, seed, index).

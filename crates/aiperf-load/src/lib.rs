@@ -1,0 +1,1 @@
+//! Arrival schedules, phases and stop rules: pure machines fed with time.

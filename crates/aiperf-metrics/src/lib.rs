@@ -1,0 +1,1 @@
+//! Records to columns to statistics: every formula, no printing.

@@ -1,0 +1,1 @@
+//! Connections, TLS, HTTP, SSE framing and endpoints.

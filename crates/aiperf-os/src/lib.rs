@@ -1,0 +1,6 @@
+//! What only the operating system can tell or do: clocks, precise timers, limits, priorities. The one crate that may use
+//! `unsafe`; every function has a portable fallback, and the fallbacks are tested on Linux too.
+
+pub mod clock;
+
+pub use clock::{anchor, mono_ns, wall_ns};

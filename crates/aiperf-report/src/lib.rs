@@ -1,0 +1,1 @@
+//! Console, JSON, CSV and JSONL: pure functions from metrics to bytes.

@@ -1,0 +1,1 @@
+//! Keyed counter random numbers: draw(seed, purpose, index).

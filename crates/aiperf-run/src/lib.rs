@@ -1,0 +1,1 @@
+//! The run: drives shards, reads behind them, spools records, live progress, control.

@@ -1,0 +1,1 @@
+//! Tokenizer back ends behind one trait, chat templates and counting.

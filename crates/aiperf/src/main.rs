@@ -1,0 +1,2 @@
+//! Load generator and measuring instrument for LLM inference servers.
+fn main() {}
