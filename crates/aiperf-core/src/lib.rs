@@ -5,6 +5,7 @@
 //! names one request of it, an [`exchange::Exchange`] holds what the wire showed, a
 //! [`outcome::Disposition`] says how it ended.
 
+pub mod conversation;
 pub mod exchange;
 pub mod outcome;
 pub mod plan;
