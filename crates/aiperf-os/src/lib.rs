@@ -2,5 +2,9 @@
 //! `unsafe`; every function has a portable fallback, and the fallbacks are tested on Linux too.
 
 pub mod clock;
+pub mod limits;
+pub mod sched;
+pub mod timer;
+pub mod usage;
 
 pub use clock::{anchor, mono_ns, wall_ns};
