@@ -17,7 +17,7 @@ pub fn raise_descriptor_limit() -> Option<(u64, u64)> {
                 limit = wanted;
             }
         }
-        Some((limit.rlim_cur as u64, limit.rlim_max as u64))
+        Some((limit.rlim_cur, limit.rlim_max))
     }
     #[cfg(not(unix))]
     {
