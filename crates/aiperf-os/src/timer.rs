@@ -92,9 +92,13 @@ mod asynchronous {
         pub fn new() -> Self {
             #[cfg(target_os = "linux")]
             {
-                let kernel = super::DeadlineTimer::new()
-                    .and_then(|t| tokio::io::unix::AsyncFd::with_interest(t, tokio::io::Interest::READABLE))
-                    .ok();
+                let kernel = super::DeadlineTimer::new().ok().and_then(|timer| {
+                    // SAFETY: the timer owns its descriptor, never replaces it, and closes it only when dropped.
+                    unsafe {
+                        tokio::io::unix::AsyncFd::register_with_interest(timer, tokio::io::Interest::READABLE)
+                    }
+                    .ok()
+                });
                 Self { kernel }
             }
             #[cfg(not(target_os = "linux"))]
