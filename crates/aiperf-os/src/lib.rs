@@ -2,6 +2,8 @@
 //! `unsafe`; every function has a portable fallback, and the fallbacks are tested on Linux too.
 
 pub mod clock;
+#[cfg(feature = "async")]
+pub mod deadlines;
 pub mod limits;
 pub mod sched;
 pub mod timer;
