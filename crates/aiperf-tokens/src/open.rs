@@ -1,0 +1,50 @@
+//! From the name a user gave to a tokenizer.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use aiperf_core::plan::TokenizerPlan;
+use aiperf_core::text::nearest;
+
+use crate::error::TokenizerError;
+use crate::tokenizer::Tokenizer;
+
+/// The names that are built in, the default first.
+pub fn known_encodings() -> &'static [&'static str] {
+    &["builtin", "o200k_base", "cl100k_base"]
+}
+
+/// Encodings of tiktoken's that AIPerf accepts and that are not embedded.
+const NOT_BUILT_IN: [&str; 4] = ["o200k_harmony", "p50k_base", "p50k_edit", "r50k_base"];
+
+/// Opens what `plan` names: a built-in encoding, a folder that holds a `tokenizer.json`, or such a file.
+pub fn open(plan: &TokenizerPlan) -> Result<Arc<dyn Tokenizer>, TokenizerError> {
+    let name = plan.name.as_str();
+    Err(refuse(name))
+}
+
+/// The error for a name that is nothing this program can open.
+fn refuse(name: &str) -> TokenizerError {
+    if NOT_BUILT_IN.contains(&name) || known_encodings().contains(&name) {
+        return TokenizerError::NotYet { name: name.to_owned(), known: known_encodings() };
+    }
+    TokenizerError::Unknown {
+        name: name.to_owned(),
+        nearest: nearest(name, known_encodings().iter().copied()),
+        known: known_encodings(),
+        hub_like: is_hub_like(name),
+    }
+}
+
+/// `owner/name`, neither a path that is spelled as one nor deeper than the hub's ids are.
+fn is_hub_like(name: &str) -> bool {
+    let mut parts = name.split('/');
+    let fits = |part: Option<&str>| {
+        part.is_some_and(|p| {
+            !p.is_empty()
+                && !p.starts_with(['.', '~'])
+                && p.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+        })
+    };
+    fits(parts.next()) && fits(parts.next()) && parts.next().is_none() && !Path::new(name).exists()
+}

@@ -1,0 +1,53 @@
+//! The one trait behind which all vocabularies stand.
+
+use std::fmt::Debug;
+
+use crate::template::ChatTemplate;
+
+/// A vocabulary and its way of cutting text, opened and ready.
+pub trait Tokenizer: Send + Sync + Debug {
+    /// As the user named it: `builtin`, a folder, a file.
+    fn name(&self) -> &str;
+
+    /// Appends the ids of `text` to `ids`. Adds no special tokens; the text of a special token inside `text` becomes its
+    /// single id.
+    fn encode(&self, text: &str, ids: &mut Vec<u32>);
+
+    /// The number of ids that [`Self::encode`] would append.
+    fn count(&self, text: &str) -> usize {
+        let mut ids = Vec::new();
+        self.encode(text, &mut ids);
+        ids.len()
+    }
+
+    /// The text of `ids`, special tokens included. Bytes that are not UTF-8 become U+FFFD, ids that are no token become
+    /// nothing.
+    fn decode(&self, ids: &[u32]) -> String;
+
+    /// Size of the vocabulary as AIPerf counts it: without added tokens for Hugging Face files, one more than the highest
+    /// id for tiktoken encodings (o200k_base 200019).
+    fn vocab_size(&self) -> usize;
+
+    /// All ids a random prompt may draw from, ascending: every id below [`Self::vocab_size`] that is a token. Special ids
+    /// are still among them.
+    fn token_ids(&self) -> Vec<u32>;
+
+    /// Whether `id` is a special (control) token.
+    fn is_special(&self, id: u32) -> bool;
+
+    /// How many special tokens a server adds around one plain text prompt (Llama-3.1 adds one, its BOS; Qwen3 and the
+    /// built-in encodings none).
+    fn prompt_specials(&self) -> usize;
+
+    /// The chat template that came with the tokenizer.
+    fn chat_template(&self) -> Option<&ChatTemplate>;
+
+    /// Text of the token that begins a sequence.
+    fn bos_token(&self) -> Option<&str>;
+
+    /// Text of the token that ends a sequence.
+    fn eos_token(&self) -> Option<&str>;
+
+    /// The id of a token by its exact text (`<|im_end|>`), in the vocabulary's own spelling.
+    fn token_id(&self, token: &str) -> Option<u32>;
+}
