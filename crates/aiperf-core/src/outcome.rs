@@ -97,6 +97,8 @@ pub enum FailureKind {
     TooLarge,
     /// The request body could not be made.
     Encode,
+    /// We dropped it on purpose; the outcome is [`Outcome::Cancelled`], this only words it for the files.
+    Cancelled,
 }
 
 /// One failure as data: what, where, in whose words, and whether another try could help.
