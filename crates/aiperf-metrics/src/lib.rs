@@ -1,1 +1,44 @@
 //! Records to columns to statistics: every formula, no printing.
+//!
+//! A finished request arrives as [`Facts`] (stamps, token counts, outcome). [`Recorder::record`] runs the formulas of the
+//! one table [`METRICS`] over it, keeps the values in exact columns and hands them back for the per-record file.
+//! [`Recorder::summarise`] turns columns into [`Summary`]: one row per metric that could be measured, in table order.
+//!
+//! Rules that hold everywhere:
+//! - A value that cannot be computed is absent, never zero.
+//! - Completed requests run every metric but those marked [`Flags::ERROR_ONLY`]; failed and cancelled ones run only those.
+//! - Statistics are computed in the stored unit (nanoseconds stay integers) and then multiplied into the display unit.
+//! - Sums and means are what numpy gives on the column in order of arrival, percentiles what `numpy.percentile` gives.
+//! - The [`Tally`] adds up: scheduled = sent + unsent, sent = completed + failed + cancelled + lost.
+//!
+//! Memory per request: 4 bytes for each integer value (12 above 4.29 s or 4.29 G), 8 for each real one, 4 per chunk gap. A streaming chat
+//! run with usage and an asked output length has 17 integer and 8 real metrics, so 132 bytes and 4 per gap: a million requests of 200 chunks
+//! take 0.93 GB; of 128 chunks 0.64 GB. Percentiles of long columns are selected in passes over the column, without a copy.
+
+mod column;
+mod derived;
+mod errors;
+mod facts;
+mod formulas;
+mod recorder;
+mod reference;
+mod spec;
+mod statistics;
+mod summary;
+mod table;
+mod tally;
+mod unit;
+
+pub use column::{IntColumn, RealColumn};
+pub use derived::Context;
+pub use errors::{CANCELLED_CODE, CANCELLED_TYPE, ErrorDetails, ErrorGroup, ErrorSummary, MAX_GROUPS};
+pub use facts::{Capabilities, ChunkFact, Facts};
+pub use formulas::osl_tolerance;
+pub use recorder::{RecordValues, Recorder};
+pub use reference::reference_markdown;
+pub use spec::{Compute, ConsoleGroup, Flags, Fold, MetricSpec, Value};
+pub use statistics::{Distribution, PERCENTILES, STAT_NAMES, pairwise_sum, percentile_of_sorted};
+pub use summary::{EarlyEnds, Row, Stats, Summary, Window};
+pub use table::{METRICS, find, index_of};
+pub use tally::Tally;
+pub use unit::Unit;

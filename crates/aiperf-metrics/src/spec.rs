@@ -1,0 +1,174 @@
+//! What one row of the table says of a metric.
+
+use aiperf_core::time::ClockAnchor;
+
+use crate::derived::Context;
+use crate::facts::{Capabilities, Facts};
+use crate::unit::Unit;
+
+/// One value of one request, in the stored unit.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    /// A whole number.
+    Int(u64),
+    /// A real number.
+    Real(f64),
+    /// Several whole numbers; statistics pool them over all requests.
+    List(Vec<u64>),
+}
+
+/// How the values of an aggregate are folded into one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fold {
+    /// Added up.
+    Sum,
+    /// The smallest.
+    Min,
+    /// The largest.
+    Max,
+}
+
+/// Where a metric's numbers come from.
+#[derive(Debug, Clone, Copy)]
+pub enum Compute {
+    /// One value per request; `None` when the request has none.
+    Record(fn(&Facts) -> Option<Value>),
+    /// One running value; a request may give nothing to it.
+    Aggregate(Fold, fn(&Facts, &ClockAnchor) -> Option<u64>),
+    /// One value from the whole run.
+    Derived(fn(&Context<'_>) -> Option<f64>),
+}
+
+impl Compute {
+    /// `record`, `aggregate` or `derived`.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Record(_) => "record",
+            Self::Aggregate(..) => "aggregate",
+            Self::Derived(_) => "derived",
+        }
+    }
+}
+
+/// The console table a metric stands in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ConsoleGroup {
+    /// Files only.
+    None,
+    /// `LLM Metrics: Usage`.
+    Usage,
+    /// `LLM Metrics`.
+    Main,
+}
+
+/// Properties of a metric, a set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Flags(u16);
+
+impl Flags {
+    /// None.
+    pub const NONE: Self = Self(0);
+    /// Needs streaming.
+    pub const STREAMING: Self = Self(1);
+    /// Needs answers counted in tokens.
+    pub const TOKENS: Self = Self(1 << 1);
+    /// Needs prompts counted in tokens.
+    pub const INPUT: Self = Self(1 << 2);
+    /// More is better.
+    pub const LARGER_IS_BETTER: Self = Self(1 << 3);
+    /// Not written per request.
+    pub const NO_RECORDS: Self = Self(1 << 4);
+    /// Failed and cancelled requests only; hidden on the console.
+    pub const ERROR_ONLY: Self = Self(1 << 5);
+    /// Needs an endpoint with a reasoning channel.
+    pub const REASONING: Self = Self(1 << 6);
+    /// Dropped when lengths are the server's own counts.
+    pub const USAGE_DIFF: Self = Self(1 << 7);
+    /// Kept out of every file and table; other metrics build on it.
+    pub const INTERNAL: Self = Self(1 << 8);
+    /// AIPerf 0.13 has no such tag.
+    pub const OURS: Self = Self(1 << 9);
+
+    /// Both sets.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether all of `other` is in it.
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Words for the reference page, in a fixed order.
+    pub fn words(self) -> Vec<&'static str> {
+        [
+            (Self::STREAMING, "streaming only"),
+            (Self::TOKENS, "answers in tokens"),
+            (Self::INPUT, "prompts in tokens"),
+            (Self::REASONING, "reasoning endpoints"),
+            (Self::LARGER_IS_BETTER, "larger is better"),
+            (Self::NO_RECORDS, "not per request"),
+            (Self::ERROR_ONLY, "failed requests only"),
+            (Self::USAGE_DIFF, "not with server token counts"),
+            (Self::INTERNAL, "internal"),
+            (Self::OURS, "not in AIPerf"),
+        ]
+        .into_iter()
+        .filter(|(flag, _)| self.has(*flag))
+        .map(|(_, word)| word)
+        .collect()
+    }
+}
+
+/// One metric: the row columns, headers, units, files, console and docs are made from.
+#[derive(Debug)]
+pub struct MetricSpec {
+    /// Key in files.
+    pub tag: &'static str,
+    /// Name in tables.
+    pub header: &'static str,
+    /// Name where space is short.
+    pub short: &'static str,
+    /// Unit values are kept in.
+    pub unit: Unit,
+    /// Unit values are shown and written in.
+    pub display: Unit,
+    /// Properties.
+    pub flags: Flags,
+    /// Console table.
+    pub group: ConsoleGroup,
+    /// Place in its console table; equal places stay in table order.
+    pub order: u32,
+    /// The rule in one sentence.
+    pub formula: &'static str,
+    /// The rule as code.
+    pub compute: Compute,
+}
+
+impl MetricSpec {
+    /// Factor from the stored to the display unit; `None` when they are the same.
+    pub fn factor(&self) -> Option<f64> {
+        self.unit.factor_to(self.display)
+    }
+
+    /// Whether a run with these capabilities has the metric.
+    pub const fn applies(&self, cap: &Capabilities) -> bool {
+        let f = self.flags;
+        (cap.streaming || !f.has(Flags::STREAMING))
+            && (cap.produces_tokens || !f.has(Flags::TOKENS))
+            && (cap.tokenizes_input || !f.has(Flags::INPUT))
+            && (cap.reasoning || !f.has(Flags::REASONING))
+            && (!cap.server_token_count || !f.has(Flags::USAGE_DIFF))
+    }
+
+    /// Whether files and tables may show it.
+    pub const fn is_public(&self) -> bool {
+        !self.flags.has(Flags::INTERNAL)
+    }
+
+    /// Whether the per-request file has it.
+    pub const fn is_per_record(&self) -> bool {
+        self.is_public() && !self.flags.has(Flags::NO_RECORDS) && matches!(self.compute, Compute::Record(_))
+    }
+}

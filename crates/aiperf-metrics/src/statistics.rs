@@ -1,0 +1,147 @@
+//! Sums, moments and percentiles that agree with numpy to the last bit.
+//!
+//! - Sum: pairwise, blocks of 128 with eight running sums, halves rounded down to a multiple of eight (numpy's scheme).
+//! - Mean: that sum divided by n. Standard deviation: population (divisor n), squares of differences from the mean, summed pairwise.
+//! - Percentile q of n sorted values: rank `(n − 1)·q/100`, linear between neighbours, taken from the nearer end (numpy's `linear`).
+
+/// Percentiles every distribution has.
+pub const PERCENTILES: [f64; 9] = [1.0, 5.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0];
+
+/// Names of the statistics in the order of AIPerf's CSV columns.
+pub const STAT_NAMES: [&str; 14] =
+    ["avg", "min", "max", "sum", "p1", "p5", "p10", "p25", "p50", "p75", "p90", "p95", "p99", "std"];
+
+const BLOCK: usize = 128;
+
+/// Sum of the next `n` values of `next`, added in numpy's order.
+pub fn pairwise_sum(n: usize, next: &mut impl FnMut() -> f64) -> f64 {
+    if n < 8 {
+        return (0..n).fold(0.0, |sum, _| sum + next());
+    }
+    if n <= BLOCK {
+        let mut r: [f64; 8] = std::array::from_fn(|_| next());
+        let whole = n - n % 8;
+        for _ in 1..whole / 8 {
+            for slot in &mut r {
+                *slot += next();
+            }
+        }
+        let sum = ((r[0] + r[1]) + (r[2] + r[3])) + ((r[4] + r[5]) + (r[6] + r[7]));
+        return (whole..n).fold(sum, |sum, _| sum + next());
+    }
+    let half = n / 2;
+    let half = half - half % 8;
+    let left = pairwise_sum(half, next);
+    left + pairwise_sum(n - half, next)
+}
+
+/// Population standard deviation of the `n` values of `values` around `mean`; 0 for an empty column.
+pub(crate) fn population_std(n: usize, mean: f64, mut values: impl Iterator<Item = f64>) -> f64 {
+    if n == 0 {
+        return 0.0;
+    }
+    let mut square = || {
+        let d = values.next().unwrap_or(mean) - mean;
+        d * d
+    };
+    (pairwise_sum(n, &mut square) / n as f64).sqrt()
+}
+
+/// Where a percentile sits: the two neighbouring ranks and the way between them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Rank {
+    pub(crate) low: usize,
+    pub(crate) high: usize,
+    way: f64,
+}
+
+impl Rank {
+    /// Rank of percentile `q` (0 to 100) among `n` > 0 values.
+    pub(crate) fn of(q: f64, n: usize) -> Self {
+        let last = n - 1;
+        let at = last as f64 * (q / 100.0);
+        let low = (at.floor() as usize).min(last);
+        Self { low, high: (low + 1).min(last), way: at - low as f64 }
+    }
+
+    /// The value between the two neighbours.
+    pub(crate) fn between(self, low: f64, high: f64) -> f64 {
+        let step = high - low;
+        if self.way >= 0.5 { high - step * (1.0 - self.way) } else { low + step * self.way }
+    }
+}
+
+/// Percentile `q` (0 to 100) of sorted values; `None` when there are none.
+pub fn percentile_of_sorted(sorted: &[f64], q: f64) -> Option<f64> {
+    if sorted.is_empty() {
+        return None;
+    }
+    let rank = Rank::of(q, sorted.len());
+    Some(rank.between(sorted[rank.low], sorted[rank.high]))
+}
+
+/// Statistics of a metric with one value per request (or per chunk gap).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Distribution {
+    /// Mean.
+    pub avg: f64,
+    /// Smallest.
+    pub min: f64,
+    /// Largest.
+    pub max: f64,
+    /// Population standard deviation.
+    pub std: f64,
+    /// Values of [`PERCENTILES`], in their order.
+    pub percentiles: [f64; 9],
+    /// Sum.
+    pub sum: f64,
+    /// Number of values.
+    pub count: u64,
+}
+
+impl Distribution {
+    /// The same in another unit.
+    #[must_use]
+    pub fn scaled(mut self, factor: f64) -> Self {
+        for value in [&mut self.avg, &mut self.min, &mut self.max, &mut self.std, &mut self.sum] {
+            *value *= factor;
+        }
+        for value in &mut self.percentiles {
+            *value *= factor;
+        }
+        self
+    }
+
+    /// A statistic by its name in files (`avg`, `p50`, `std`, `count` …).
+    pub fn get(&self, name: &str) -> Option<f64> {
+        Some(match name {
+            "avg" => self.avg,
+            "min" => self.min,
+            "max" => self.max,
+            "std" => self.std,
+            "sum" => self.sum,
+            "count" => self.count as f64,
+            _ => {
+                let q: f64 = name.strip_prefix('p')?.parse().ok()?;
+                #[expect(clippy::float_cmp, reason = "both sides are small whole numbers")]
+                let at = PERCENTILES.iter().position(|p| *p == q)?;
+                self.percentiles[at]
+            }
+        })
+    }
+
+    /// Median.
+    pub const fn p50(&self) -> f64 {
+        self.percentiles[4]
+    }
+
+    /// 90th percentile.
+    pub const fn p90(&self) -> f64 {
+        self.percentiles[6]
+    }
+
+    /// 99th percentile.
+    pub const fn p99(&self) -> f64 {
+        self.percentiles[8]
+    }
+}

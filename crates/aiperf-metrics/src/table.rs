@@ -1,0 +1,189 @@
+//! The one table of metrics. Columns, headers, units, files, console tables, help and the reference page come from it.
+//!
+//! Tags, headers, units, flags and rules are AIPerf 0.13's; what is ours has a tag of its own and [`Flags::OURS`].
+//! Order: as files without an order of their own list them.
+
+use crate::derived::Context;
+use crate::formulas as rule;
+use crate::spec::{Compute, ConsoleGroup, Flags, Fold, MetricSpec, Value};
+use crate::unit::Unit;
+
+/// `tag, header, short; stored -> display; [flags]; console table and place; rule in words; kind and rule as code`.
+macro_rules! metrics {
+    ($($tag:literal, $header:literal, $short:literal; $unit:ident -> $display:ident; [$($flag:ident)*];
+       $group:ident $order:literal; $formula:literal; $kind:ident $rule:expr;)*) => {
+        /// All metrics, in the order files list them.
+        pub static METRICS: &[MetricSpec] = &[$(MetricSpec {
+            tag: $tag,
+            header: $header,
+            short: $short,
+            unit: Unit::$unit,
+            display: Unit::$display,
+            flags: Flags::NONE$(.and(Flags::$flag))*,
+            group: ConsoleGroup::$group,
+            order: $order,
+            formula: $formula,
+            compute: compute!($kind $rule),
+        }),*];
+    };
+}
+
+macro_rules! compute {
+    (int $rule:expr) => {
+        Compute::Record(|f| $rule(f).map(Value::Int))
+    };
+    (real $rule:expr) => {
+        Compute::Record(|f| $rule(f).map(Value::Real))
+    };
+    (list $rule:expr) => {
+        Compute::Record(|f| $rule(f).map(Value::List))
+    };
+    (usage $part:expr) => {
+        Compute::Record(|f| rule::usage(f, $part).map(Value::Int))
+    };
+    (sum $rule:expr) => {
+        Compute::Aggregate(Fold::Sum, |f, _| $rule(f))
+    };
+    (min $rule:expr) => {
+        Compute::Aggregate(Fold::Min, $rule)
+    };
+    (max $rule:expr) => {
+        Compute::Aggregate(Fold::Max, $rule)
+    };
+    (total $tag:expr) => {
+        Compute::Derived(|c| c.sum($tag))
+    };
+    (derived $rule:expr) => {
+        Compute::Derived($rule)
+    };
+}
+
+metrics! {
+    // Latency and pace.
+    "time_to_first_token", "Time to First Token", "TTFT"; Nanoseconds -> Milliseconds; [STREAMING TOKENS]; Main 100;
+        "Arrival of the first content chunk (text, reasoning or tool call) − request start."; int rule::time_to_first_token;
+    "time_to_second_token", "Time to Second Token", "TTST"; Nanoseconds -> Milliseconds; [STREAMING TOKENS]; Main 200;
+        "Arrival of the second content chunk − arrival of the first; chunks, not tokens."; int rule::time_to_second_token;
+    "time_to_first_output_token", "Time to First Output Token", "TTFO"; Nanoseconds -> Milliseconds; [STREAMING TOKENS REASONING]; Main 210;
+        "Arrival of the first chunk with answer text or a tool call − request start; reasoning alone does not count."; int rule::time_to_first_output_token;
+    "request_latency", "Request Latency", "Req Latency"; Nanoseconds -> Milliseconds; []; Main 300;
+        "Arrival of the last content chunk − request start; trailing usage and end markers do not count."; int rule::request_latency;
+    "scheduled_latency", "Request Latency from Schedule", "Sched Latency"; Nanoseconds -> Milliseconds; [OURS]; Main 302;
+        "Arrival of the last content chunk − scheduled send time, so waiting for a place counts; only when there is a schedule."; int rule::scheduled_latency;
+    "decode_duration", "Decode Duration", "Decode Duration"; Nanoseconds -> Milliseconds; [STREAMING TOKENS]; Main 350;
+        "request_latency − time_to_first_token."; int rule::decode_duration;
+    "inter_token_latency", "Inter Token Latency", "ITL"; Nanoseconds -> Milliseconds; [STREAMING TOKENS]; Main 400;
+        "decode_duration ÷ (output_sequence_length − 1); needs two tokens."; real rule::inter_token_latency;
+    "inter_chunk_latency", "Inter Chunk Latency", "ICL"; Nanoseconds -> Milliseconds; [STREAMING TOKENS]; None 0;
+        "Gaps between consecutive content chunks, pooled over all requests."; list rule::inter_chunk_latency;
+    "output_token_throughput_per_user", "Output Token Throughput Per User", "Output TPS/User"; TokensPerSecondPerUser -> TokensPerSecondPerUser; [STREAMING TOKENS LARGER_IS_BETTER]; Main 500;
+        "1 ÷ inter_token_latency in seconds; absent when that is 0."; real rule::output_token_throughput_per_user;
+    "e2e_output_token_throughput", "E2E Output Token Throughput", "E2E Output TPS/User"; TokensPerSecondPerUser -> TokensPerSecondPerUser; [TOKENS LARGER_IS_BETTER]; Main 510;
+        "output_sequence_length ÷ request_latency in seconds."; real rule::e2e_output_token_throughput;
+    "prefill_throughput_per_user", "Prefill Throughput Per User", "Prefill TPS/User"; TokensPerSecondPerUser -> TokensPerSecondPerUser; [STREAMING TOKENS INPUT LARGER_IS_BETTER]; None 0;
+        "input_sequence_length ÷ time_to_first_token in seconds."; real rule::prefill_throughput_per_user;
+
+    // Lengths.
+    "output_sequence_length", "Output Sequence Length", "OSL"; Tokens -> Tokens; [TOKENS LARGER_IS_BETTER]; Main 600;
+        "Answer tokens + reasoning tokens of a completed request; absent when there are none."; int rule::output_sequence_length;
+    "input_sequence_length", "Input Sequence Length", "ISL"; Tokens -> Tokens; [INPUT LARGER_IS_BETTER]; Main 700;
+        "Prompt tokens of a completed request."; int |f: &crate::Facts| f.isl;
+    "output_token_count", "Output Token Count", "Output Tokens"; Tokens -> Tokens; [TOKENS LARGER_IS_BETTER]; None 0;
+        "Answer tokens without reasoning; absent when there are none."; int rule::output_token_count;
+    "reasoning_token_count", "Reasoning Token Count", "Reasoning Tokens"; Tokens -> Tokens; [TOKENS LARGER_IS_BETTER REASONING]; None 0;
+        "Tokens of the reasoning channel."; int |f: &crate::Facts| f.reasoning_tokens;
+    "requested_osl", "Requested OSL", "Req OSL"; Tokens -> Tokens; [TOKENS INTERNAL]; None 0;
+        "Output limit sent with the request."; int |f: &crate::Facts| f.requested_osl;
+    "osl_mismatch_diff_pct", "OSL Mismatch Diff %", "OSL Diff"; Percent -> Percent; [TOKENS]; None 0;
+        "100 · (output_sequence_length − requested_osl) ÷ requested_osl; negative when the answer is short."; real rule::osl_mismatch_diff_pct;
+    "osl_mismatch_count", "OSL Mismatch Count", "OSL Mismatches"; Requests -> Requests; [TOKENS NO_RECORDS]; None 0;
+        "Requests whose output_sequence_length misses requested_osl by more than min(5 %, 50 tokens)."; sum rule::osl_mismatch;
+    "total_isl", "Total Input Sequence Length", "Total ISL"; Tokens -> Tokens; [INPUT LARGER_IS_BETTER]; None 0;
+        "Σ input_sequence_length."; total "input_sequence_length";
+    "total_osl", "Total Output Sequence Length", "Total OSL"; Tokens -> Tokens; [TOKENS LARGER_IS_BETTER]; None 0;
+        "Σ output_sequence_length."; total "output_sequence_length";
+    "total_output_tokens", "Total Output Tokens", "Total Output"; Tokens -> Tokens; [TOKENS LARGER_IS_BETTER]; None 0;
+        "Σ output_token_count."; total "output_token_count";
+    "total_reasoning_tokens", "Total Reasoning Tokens", "Total Reasoning"; Tokens -> Tokens; [TOKENS LARGER_IS_BETTER]; None 0;
+        "Σ reasoning_token_count."; total "reasoning_token_count";
+    "error_isl", "Error Input Sequence Length", "Error ISL"; Tokens -> Tokens; [INPUT LARGER_IS_BETTER ERROR_ONLY]; None 700;
+        "Prompt tokens of a failed or cancelled request."; int |f: &crate::Facts| f.isl;
+    "total_error_isl", "Total Error Input Sequence Length", "Total Error ISL"; Tokens -> Tokens; [INPUT LARGER_IS_BETTER ERROR_ONLY]; None 0;
+        "Σ error_isl."; total "error_isl";
+
+    // Counts, rates and the window.
+    "request_count", "Request Count", "Requests"; Requests -> Requests; [LARGER_IS_BETTER NO_RECORDS]; Main 1100;
+        "Completed requests: a whole answer with content."; derived Context::completed;
+    "error_request_count", "Error Request Count", "Error Count"; Requests -> Requests; [ERROR_ONLY NO_RECORDS]; Main 0;
+        "Failed + cancelled requests, as AIPerf counts errors; absent when there are none."; derived Context::errors;
+    "completed_request_count", "Completed Requests (Success + Error)", "Completed"; Requests -> Requests; [NO_RECORDS]; Main 1075;
+        "request_count + error_request_count: requests that came to an end."; derived |c| Some(c.tally().ended()).filter(|n| *n > 0).map(|n| n as f64);
+    "request_error_rate", "Request Error Rate", "Err %"; Percent -> Percent; [NO_RECORDS]; Main 1080;
+        "100 · error_request_count ÷ completed_request_count."; derived |c| Some(100.0 * c.tally().errors() as f64 / c.tally().ended() as f64);
+    "scheduled_request_count", "Scheduled Requests", "Scheduled"; Requests -> Requests; [NO_RECORDS OURS]; None 0;
+        "Requests the schedule asked for: sent + unsent."; derived |c| Some(c.tally().scheduled as f64);
+    "sent_request_count", "Sent Requests", "Sent"; Requests -> Requests; [NO_RECORDS OURS]; None 0;
+        "Requests handed to the wire: completed + failed + cancelled + lost."; derived |c| Some(c.tally().sent as f64);
+    "unsent_request_count", "Unsent Requests", "Unsent"; Requests -> Requests; [NO_RECORDS OURS]; None 0;
+        "Scheduled and never sent."; derived |c| Some(c.tally().unsent as f64);
+    "cancelled_request_count", "Cancelled Requests", "Cancelled"; Requests -> Requests; [NO_RECORDS OURS]; None 0;
+        "Dropped by us on purpose; error_request_count counts them too."; derived |c| Some(c.tally().cancelled as f64);
+    "lost_request_count", "Lost Requests", "Lost"; Requests -> Requests; [NO_RECORDS OURS]; None 0;
+        "Sent, and nothing is known of their end."; derived |c| Some(c.tally().lost as f64);
+    "min_request_timestamp", "Minimum Request Timestamp", "Min Req"; Nanoseconds -> Nanoseconds; [NO_RECORDS INTERNAL]; None 0;
+        "Earliest start of a completed request, wall clock."; min |f, anchor| Some(anchor.wall(f.start_ns));
+    "max_response_timestamp", "Maximum Response Timestamp", "Max Resp"; Nanoseconds -> Nanoseconds; [NO_RECORDS INTERNAL]; None 0;
+        "Latest last content chunk of a completed request, wall clock."; max |f, anchor| Some(anchor.wall(f.start_ns + rule::request_latency(f)?));
+    "benchmark_duration", "Benchmark Duration", "Duration"; Nanoseconds -> Seconds; []; None 0;
+        "max_response_timestamp − min_request_timestamp."; derived |c| c.benchmark_duration_ns().map(|ns| ns as f64);
+    "request_throughput", "Request Throughput", "Req/sec"; RequestsPerSecond -> RequestsPerSecond; [LARGER_IS_BETTER]; Main 900;
+        "request_count ÷ phase window (start of the phase until its last request in flight is back)."; derived |c| c.rate(c.completed());
+    "output_token_throughput", "Output Token Throughput", "Output TPS"; TokensPerSecond -> TokensPerSecond; [TOKENS LARGER_IS_BETTER]; Main 800;
+        "total_osl ÷ phase window."; derived |c| c.rate(c.sum("output_sequence_length"));
+    "input_token_throughput", "Input Token Throughput", "Input TPS"; TokensPerSecond -> TokensPerSecond; [LARGER_IS_BETTER]; Main 805;
+        "total_isl ÷ phase window."; derived |c| c.rate(c.sum("input_sequence_length"));
+    "total_token_throughput", "Total Token Throughput", "Total TPS"; TokensPerSecond -> TokensPerSecond; [TOKENS LARGER_IS_BETTER]; None 0;
+        "(total_isl + total_osl) ÷ phase window."; derived |c| c.rate(Some(c.sum("input_sequence_length")? + c.sum("output_sequence_length")?));
+
+    // What the server counted: the last usage object of the answer that has any count.
+    "usage_prompt_tokens", "Usage Prompt Tokens", "Usage Prompt"; Tokens -> Tokens; [INPUT LARGER_IS_BETTER]; Usage 1000;
+        "Prompt tokens as the server counts them, cache hits included."; usage |u| u.prompt_tokens;
+    "usage_prompt_cache_read_tokens", "Usage Prompt Cache Read Tokens", "Usage Prompt Cache Read"; Tokens -> Tokens; [LARGER_IS_BETTER]; Usage 1010;
+        "Prompt tokens the server took from its cache."; usage |u| u.cached_tokens;
+    "usage_completion_tokens", "Usage Completion Tokens", "Usage Completion"; Tokens -> Tokens; [TOKENS LARGER_IS_BETTER]; Usage 1100;
+        "Completion tokens as the server counts them, reasoning included."; usage |u| u.completion_tokens;
+    "usage_reasoning_tokens", "Usage Reasoning Tokens", "Usage Reasoning"; Tokens -> Tokens; [TOKENS LARGER_IS_BETTER]; Usage 1110;
+        "Reasoning tokens as the server counts them."; usage |u| u.reasoning_tokens;
+    "usage_total_tokens", "Usage Total Tokens", "Usage Total"; Tokens -> Tokens; [TOKENS LARGER_IS_BETTER]; Usage 1200;
+        "The server's own total."; usage |u| u.total_tokens;
+    "usage_prompt_tokens_diff_pct", "Usage Prompt Diff %", "Prompt Diff"; Percent -> Percent; [INPUT USAGE_DIFF]; None 0;
+        "100 · abs(usage_prompt_tokens − input_sequence_length) ÷ input_sequence_length."; real rule::usage_prompt_diff_pct;
+    "usage_completion_tokens_diff_pct", "Usage Completion Diff %", "Completion Diff"; Percent -> Percent; [TOKENS USAGE_DIFF]; None 0;
+        "100 · abs(usage_completion_tokens − output_sequence_length) ÷ output_sequence_length."; real rule::usage_completion_diff_pct;
+    "usage_reasoning_tokens_diff_pct", "Usage Reasoning Diff %", "Reasoning Diff"; Percent -> Percent; [TOKENS REASONING USAGE_DIFF]; None 0;
+        "100 · abs(usage_reasoning_tokens − reasoning_token_count) ÷ reasoning_token_count."; real rule::usage_reasoning_diff_pct;
+    "usage_discrepancy_count", "Usage Discrepancy Count", "Discrepancies"; Requests -> Requests; [NO_RECORDS USAGE_DIFF]; None 0;
+        "Requests in which one of the three differences is over 10 %."; sum rule::usage_discrepancy;
+    "total_usage_prompt_tokens", "Total Usage Prompt Tokens", "Total Usage Prompt"; Tokens -> Tokens; [INPUT LARGER_IS_BETTER]; Usage 2000;
+        "Σ usage_prompt_tokens."; total "usage_prompt_tokens";
+    "total_usage_prompt_cache_read_tokens", "Total Usage Prompt Cache Read Tokens", "Total Usage Prompt Cache Read"; Tokens -> Tokens; [LARGER_IS_BETTER]; Usage 2010;
+        "Σ usage_prompt_cache_read_tokens."; total "usage_prompt_cache_read_tokens";
+    "overall_usage_prompt_cache_read_pct", "Overall Usage Prompt Cache Read %", "Overall Cache Read %"; Percent -> Percent; [LARGER_IS_BETTER]; Usage 2012;
+        "100 · Σ usage_prompt_cache_read_tokens ÷ Σ usage_prompt_tokens."; derived |c| Some(100.0 * c.sum("usage_prompt_cache_read_tokens")? / c.sum("usage_prompt_tokens")?);
+    "total_usage_completion_tokens", "Total Usage Completion Tokens", "Total Usage Completion"; Tokens -> Tokens; [TOKENS LARGER_IS_BETTER]; Usage 2100;
+        "Σ usage_completion_tokens."; total "usage_completion_tokens";
+    "total_usage_reasoning_tokens", "Total Usage Reasoning Tokens", "Total Usage Reasoning"; Tokens -> Tokens; [TOKENS LARGER_IS_BETTER]; Usage 2110;
+        "Σ usage_reasoning_tokens."; total "usage_reasoning_tokens";
+    "total_usage_total_tokens", "Total Usage Total Tokens", "Total Usage Total"; Tokens -> Tokens; [TOKENS LARGER_IS_BETTER]; Usage 2200;
+        "Σ usage_total_tokens."; total "usage_total_tokens";
+}
+
+/// The metric with this tag.
+pub fn find(tag: &str) -> Option<&'static MetricSpec> {
+    METRICS.iter().find(|spec| spec.tag == tag)
+}
+
+/// Place of the metric with this tag in [`METRICS`].
+pub fn index_of(tag: &str) -> Option<usize> {
+    METRICS.iter().position(|spec| spec.tag == tag)
+}
