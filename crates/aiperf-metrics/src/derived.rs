@@ -67,13 +67,4 @@ impl Context<'_> {
     pub(crate) fn rate(&self, amount: Option<f64>) -> Option<f64> {
         Some(amount? / self.window_seconds()?)
     }
-
-    /// Completed requests, once any request ended.
-    pub(crate) fn completed(&self) -> Option<f64> {
-        (self.tally.ended() > 0).then_some(self.tally.completed as f64)
-    }
-
-    pub(crate) fn errors(&self) -> Option<f64> {
-        (self.tally.errors() > 0).then_some(self.tally.errors() as f64)
-    }
 }

@@ -3,7 +3,6 @@
 //! Tags, headers, units, flags and rules are AIPerf 0.13's; what is ours has a tag of its own and [`Flags::OURS`].
 //! Order: as files without an order of their own list them.
 
-use crate::derived::Context;
 use crate::formulas as rule;
 use crate::spec::{Compute, ConsoleGroup, Flags, Fold, MetricSpec, Value};
 use crate::unit::Unit;
@@ -113,9 +112,9 @@ metrics! {
 
     // Counts, rates and the window.
     "request_count", "Request Count", "Requests"; Requests -> Requests; [LARGER_IS_BETTER NO_RECORDS]; Main 1100;
-        "Completed requests: a whole answer with content."; derived Context::completed;
+        "Completed requests: a whole answer with content."; derived |c| Some(c.tally()).filter(|t| t.ended() > 0).map(|t| t.completed as f64);
     "error_request_count", "Error Request Count", "Error Count"; Requests -> Requests; [ERROR_ONLY NO_RECORDS]; Main 0;
-        "Failed + cancelled requests, as AIPerf counts errors; absent when there are none."; derived Context::errors;
+        "Failed + cancelled requests, as AIPerf counts errors; absent when there are none."; derived |c| Some(c.tally().errors()).filter(|n| *n > 0).map(|n| n as f64);
     "completed_request_count", "Completed Requests (Success + Error)", "Completed"; Requests -> Requests; [NO_RECORDS]; Main 1075;
         "request_count + error_request_count: requests that came to an end."; derived |c| Some(c.tally().ended()).filter(|n| *n > 0).map(|n| n as f64);
     "request_error_rate", "Request Error Rate", "Err %"; Percent -> Percent; [NO_RECORDS]; Main 1080;
@@ -137,7 +136,7 @@ metrics! {
     "benchmark_duration", "Benchmark Duration", "Duration"; Nanoseconds -> Seconds; []; None 0;
         "max_response_timestamp − min_request_timestamp."; derived |c| c.benchmark_duration_ns().map(|ns| ns as f64);
     "request_throughput", "Request Throughput", "Req/sec"; RequestsPerSecond -> RequestsPerSecond; [LARGER_IS_BETTER]; Main 900;
-        "request_count ÷ phase window (start of the phase until its last request in flight is back)."; derived |c| c.rate(c.completed());
+        "request_count ÷ phase window (start of the phase until its last request in flight is back)."; derived |c| c.rate(Some(c.tally().completed as f64).filter(|_| c.tally().ended() > 0));
     "output_token_throughput", "Output Token Throughput", "Output TPS"; TokensPerSecond -> TokensPerSecond; [TOKENS LARGER_IS_BETTER]; Main 800;
         "total_osl ÷ phase window."; derived |c| c.rate(c.sum("output_sequence_length"));
     "input_token_throughput", "Input Token Throughput", "Input TPS"; TokensPerSecond -> TokensPerSecond; [LARGER_IS_BETTER]; Main 805;
