@@ -31,7 +31,7 @@ mod unit;
 
 pub use column::{IntColumn, RealColumn};
 pub use derived::Context;
-pub use errors::{CANCELLED_CODE, CANCELLED_TYPE, ErrorDetails, ErrorGroup, ErrorSummary, MAX_GROUPS};
+pub use errors::{ErrorGroup, ErrorSummary, MAX_GROUPS};
 pub use facts::{Capabilities, ChunkFact, Facts};
 pub use formulas::osl_tolerance;
 pub use recorder::{RecordValues, Recorder};
