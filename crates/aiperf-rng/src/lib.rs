@@ -21,6 +21,8 @@ pub mod philox;
 
 mod draws;
 mod key;
+mod permutation;
 
 pub use draws::Draws;
 pub use key::{Key, Stream, draw};
+pub use permutation::Permutation;
