@@ -12,7 +12,9 @@
 
 mod clock;
 mod count;
+mod encoding;
 mod error;
+mod hf;
 mod open;
 mod template;
 mod tokenizer;

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use aiperf_core::plan::TokenizerPlan;
 use aiperf_core::text::nearest;
 
+use crate::encoding::Encoding;
 use crate::error::TokenizerError;
+use crate::hf::HuggingFace;
 use crate::tokenizer::Tokenizer;
 
 /// The names that are built in, the default first.
@@ -20,12 +22,22 @@ const NOT_BUILT_IN: [&str; 4] = ["o200k_harmony", "p50k_base", "p50k_edit", "r50
 /// Opens what `plan` names: a built-in encoding, a folder that holds a `tokenizer.json`, or such a file.
 pub fn open(plan: &TokenizerPlan) -> Result<Arc<dyn Tokenizer>, TokenizerError> {
     let name = plan.name.as_str();
+    if let Some(encoding) = Encoding::named(name) {
+        return Ok(Arc::new(encoding));
+    }
+    let path = Path::new(name);
+    if path.is_dir() {
+        return Ok(Arc::new(HuggingFace::open_folder(name, path)?));
+    }
+    if path.exists() {
+        return Ok(Arc::new(HuggingFace::open_file(name, path)?));
+    }
     Err(refuse(name))
 }
 
 /// The error for a name that is nothing this program can open.
 fn refuse(name: &str) -> TokenizerError {
-    if NOT_BUILT_IN.contains(&name) || known_encodings().contains(&name) {
+    if NOT_BUILT_IN.contains(&name) {
         return TokenizerError::NotYet { name: name.to_owned(), known: known_encodings() };
     }
     TokenizerError::Unknown {

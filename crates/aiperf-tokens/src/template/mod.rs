@@ -33,6 +33,7 @@ const OUTPUT_PER_BYTE: usize = 16;
 /// The largest template text that is compiled; the largest public one has 30 kB.
 const MAX_SOURCE: usize = 1 << 20;
 const NAME: &str = "chat";
+const TOOL_NAME: &str = "tool_use";
 
 /// The special tokens that a template sees as variables, by the names Hugging Face gives them (`bos_token`, …).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -84,6 +85,8 @@ impl<'a> Conversation<'a> {
 pub struct ChatTemplate {
     environment: Environment<'static>,
     source: String,
+    /// Some models have a template of its own for conversations with tools.
+    with_tools: bool,
     /// Special tokens by name, already in the interpreter's form.
     specials: Vec<(String, Jinja)>,
 }
@@ -91,9 +94,6 @@ pub struct ChatTemplate {
 impl ChatTemplate {
     /// Compiles `source`; `specials` become variables of the template.
     pub fn parse(source: &str, specials: &SpecialTokens) -> Result<Self, TemplateError> {
-        if source.len() > MAX_SOURCE {
-            return Err(TemplateError::TooMuch { what: "is larger than 1 MiB" });
-        }
         let mut environment = Environment::new();
         let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
         environment.set_syntax(syntax.map_err(|e| syntax_error(&e))?);
@@ -103,14 +103,30 @@ impl ChatTemplate {
         // A null value answers an iteration with nothing in the interpreter, and is no iterable in Python; templates ask
         // `tools is iterable` of an absent `tools`.
         environment.add_test("iterable", |value: &Jinja| !value.is_none() && value.try_iter().is_ok());
-        environment
-            .add_template_owned(NAME, generation::as_scopes(source).into_owned())
-            .map_err(|e| syntax_error(&e))?;
-        Ok(Self {
+        let mut template = Self {
             environment,
             source: source.to_owned(),
+            with_tools: false,
             specials: specials.iter().map(|(name, text)| (name.to_owned(), Jinja::from(text))).collect(),
-        })
+        };
+        template.compile(NAME, source)?;
+        Ok(template)
+    }
+
+    /// Adds a template that is used in place of the first one whenever tools are given, as `transformers` uses the template
+    /// named `tool_use`.
+    pub fn with_tool_template(mut self, source: &str) -> Result<Self, TemplateError> {
+        self.compile(TOOL_NAME, source)?;
+        self.with_tools = true;
+        Ok(self)
+    }
+
+    fn compile(&mut self, name: &'static str, source: &str) -> Result<(), TemplateError> {
+        if source.len() > MAX_SOURCE {
+            return Err(TemplateError::TooMuch { what: "is larger than 1 MiB" });
+        }
+        let source = generation::as_scopes(source).into_owned();
+        self.environment.add_template_owned(name, source).map_err(|e| syntax_error(&e))
     }
 
     /// The template's text as it came.
@@ -149,7 +165,9 @@ impl ChatTemplate {
         // Fuel belongs to an environment, and the amount to a rendering; a clone shares the compiled template.
         let mut environment = self.environment.clone();
         environment.set_fuel(Some(BASE_FUEL + FUEL_PER_BYTE * input_bytes as u64));
-        let template = environment.get_template(NAME).map_err(|e| render_error(&e))?;
+        let template = environment
+            .get_template(if self.with_tools && conversation.tools.is_some() { TOOL_NAME } else { NAME })
+            .map_err(|e| render_error(&e))?;
         let mut out = Bounded { bytes: Vec::new(), limit: BASE_OUTPUT + OUTPUT_PER_BYTE * input_bytes };
         template
             .render_captured_to(variables.into_iter().collect::<Jinja>(), &mut out)
