@@ -1,1 +1,27 @@
-//! Console, JSON, CSV and JSONL: pure functions from metrics to bytes.
+//! Console, JSON, CSV and JSONL: pure functions from metrics to bytes. Nothing here opens a file, reads a clock or prints.
+//!
+//! Two kinds of output:
+//! - once per run, from a [`Report`]: [`json`] (`profile_export_aiperf.json`), [`csv`] (`.csv`), [`console`] (screen and
+//!   `profile_export_console.txt`);
+//! - once per request, appended to a buffer the caller writes out: [`jsonl`] (`profile_export.jsonl`), [`raw`]
+//!   (`profile_export_raw.jsonl`), [`inputs`] (`inputs.json`).
+//!
+//! Keys, units and layouts are AIPerf 0.13's, so that its scripts read our files. Text that came from a server is escaped in files
+//! and stripped of control characters on the screen.
+
+pub mod console;
+pub mod csv;
+pub mod inputs;
+pub mod json;
+pub mod jsonl;
+pub mod pretty;
+pub mod raw;
+mod report;
+pub mod schema;
+mod write;
+
+#[cfg(test)]
+mod sample;
+
+pub use report::{FileLine, Report};
+pub use schema::{summary_schema, summary_schema_2};

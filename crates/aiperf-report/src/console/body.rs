@@ -1,0 +1,242 @@
+//! What is on the page, in order.
+
+use aiperf_core::text::for_terminal;
+use aiperf_metrics::{ConsoleGroup, Flags, Row, Stats, Tally};
+
+use super::EXPORT_WIDTH;
+use super::paint::{Paint, Tone};
+use super::table::{Cell, Column, Table, wrap};
+use crate::report::Report;
+
+/// Statistics of the console's columns and how soon a column goes when there is no room.
+const COLUMNS: [(&str, u8); 7] =
+    [("avg", 0), ("min", 5), ("max", 3), ("p99", 1), ("p90", 4), ("p50", 2), ("std", 6)];
+/// Labels longer than this have their unit on a second line.
+const LABEL: usize = 30;
+/// Most characters shown of one server text.
+const MESSAGE: usize = 2000;
+/// Most error groups shown; files have all.
+const GROUPS: usize = 20;
+
+/// The page for a screen of `width` columns, footer included.
+pub fn render(report: &Report<'_>, width: usize, colour: bool) -> String {
+    let mut page = Page { out: String::new(), width: width.max(20), paint: Paint { colour } };
+    page.body(report);
+    page.footer(report);
+    page.out
+}
+
+/// `profile_export_console.txt`: the page without colour and footer.
+pub fn export(report: &Report<'_>) -> String {
+    let mut page = Page { out: String::new(), width: EXPORT_WIDTH, paint: Paint { colour: false } };
+    page.body(report);
+    page.out
+}
+
+struct Page {
+    out: String,
+    width: usize,
+    paint: Paint,
+}
+
+impl Page {
+    fn body(&mut self, report: &Report<'_>) {
+        self.errors(report);
+        self.metrics(report);
+        self.notes(report);
+        self.outcome(report.summary.tally);
+    }
+
+    fn errors(&mut self, report: &Report<'_>) {
+        if report.errors.is_empty() {
+            return;
+        }
+        let column = |head, right, wraps_to| Column { head, right, wraps_to, expendable: 0 };
+        let columns = vec![
+            column("Code", true, None),
+            column("Type", true, Some(10)),
+            column("Message", false, Some(16)),
+            column("Count", true, None),
+        ];
+        let rows = report.errors.iter().take(GROUPS).map(|group| {
+            let failure = &group.failure;
+            let code = failure.code.filter(|c| *c != 0).map(|c| c.to_string());
+            let tone = if code.is_some() { Tone::Error } else { Tone::Absent };
+            vec![
+                Cell::new(code.unwrap_or_else(|| "N/A".to_owned()), tone),
+                Cell::new(for_terminal(&failure.type_name, MESSAGE), Tone::Error),
+                Cell::new(for_terminal(&failure.message, MESSAGE), Tone::Error),
+                Cell::new(count(group.count), Tone::Error),
+            ]
+        });
+        let table =
+            Table { title: "NVIDIA AIPerf | Error Summary".to_owned(), columns, rows: rows.collect() };
+        self.out.push_str("\n\n");
+        table.draw(&mut self.out, self.width, self.paint);
+        if let Some(more) = report.errors.len().checked_sub(GROUPS).filter(|n| *n > 0) {
+            let requests: u64 = report.errors.iter().skip(GROUPS).map(|g| g.count).sum();
+            self.line(
+                Tone::Error,
+                &format!("… and {} more kinds of error in {} requests", more, count(requests)),
+            );
+        }
+    }
+
+    fn metrics(&mut self, report: &Report<'_>) {
+        let mut first = true;
+        for group in [ConsoleGroup::Usage, ConsoleGroup::Main] {
+            let mut rows: Vec<&Row> = report
+                .summary
+                .public_rows()
+                .filter(|row| row.spec.group == group && !row.spec.flags.has(Flags::ERROR_ONLY))
+                .collect();
+            if rows.is_empty() {
+                continue;
+            }
+            rows.sort_by_key(|row| row.spec.order);
+            if first {
+                self.out.push_str("\n\n");
+                first = false;
+            }
+            let suffix = if group == ConsoleGroup::Usage { ": Usage" } else { "" };
+            let title = format!("NVIDIA AIPerf | {}{suffix}", report.title);
+            metric_table(title, &rows).draw(&mut self.out, self.width, self.paint);
+        }
+    }
+
+    fn notes(&mut self, report: &Report<'_>) {
+        for note in notes(report) {
+            self.out.push('\n');
+            self.line(Tone::Note, &note);
+        }
+    }
+
+    fn outcome(&mut self, t: Tally) {
+        let n = count;
+        let text = format!(
+            "{} scheduled = {} sent + {} unsent; {} sent = {} completed + {} failed + {} cancelled + {} lost",
+            n(t.scheduled),
+            n(t.sent),
+            n(t.unsent),
+            n(t.sent),
+            n(t.completed),
+            n(t.failed),
+            n(t.cancelled),
+            n(t.lost)
+        );
+        self.out.push('\n');
+        self.line(Tone::Plain, &text);
+    }
+
+    fn footer(&mut self, report: &Report<'_>) {
+        self.out.push('\n');
+        self.labelled("CLI Command", &for_terminal(report.cli_command, usize::MAX), Tone::Path, "");
+        if let Some(seconds) = report.summary.avg("benchmark_duration") {
+            let early = if report.was_cancelled { " (cancelled early)" } else { "" };
+            self.labelled("Benchmark Duration", &format!("{seconds:.2} sec"), Tone::Plain, early);
+        }
+        for file in report.files {
+            self.labelled(file.label, &for_terminal(file.path, usize::MAX), Tone::Path, "");
+        }
+    }
+
+    /// `Label: text`, not wrapped: paths and commands are copied from here.
+    fn labelled(&mut self, label: &str, text: &str, tone: Tone, after: &str) {
+        self.paint.put(&mut self.out, Tone::Label, &format!("{label}:"));
+        self.out.push(' ');
+        self.paint.put(&mut self.out, tone, text);
+        self.paint.put(&mut self.out, Tone::Note, after);
+        self.out.push('\n');
+    }
+
+    fn line(&mut self, tone: Tone, text: &str) {
+        for line in wrap(text, self.width) {
+            self.paint.put(&mut self.out, tone, &line);
+            self.out.push('\n');
+        }
+    }
+}
+
+fn metric_table(title: String, rows: &[&Row]) -> Table {
+    let name = Column { head: "Metric", right: true, wraps_to: Some(16), expendable: 0 };
+    let stats = COLUMNS.map(|(head, expendable)| Column { head, right: true, wraps_to: None, expendable });
+    let rows = rows.iter().map(|row| {
+        let spec = row.spec;
+        let gap = if spec.header.chars().count() > LABEL { '\n' } else { ' ' };
+        let label = Cell::new(format!("{}{gap}({})", spec.header, spec.display.name()), Tone::Name);
+        let cell = |(stat, _): (&str, u8)| match row.stats.get(stat) {
+            Some(value) => Cell::new(number(value), Tone::Number),
+            None => Cell::new("N/A", Tone::Absent),
+        };
+        std::iter::once(label).chain(COLUMNS.map(cell)).collect()
+    });
+    Table { title, columns: std::iter::once(name).chain(stats).collect(), rows: rows.collect() }
+}
+
+/// Hints, most important first.
+fn notes(report: &Report<'_>) -> Vec<String> {
+    let mut notes = Vec::new();
+    let summary = report.summary;
+    if let Some(reason) = report.incomplete_reason {
+        notes.push(format!("Incomplete results: {}.", for_terminal(reason, MESSAGE)));
+    }
+    if report.was_cancelled {
+        notes.push("The run was cancelled; these are the requests until then.".to_owned());
+    }
+    let early = summary.early;
+    if early.early > 0 && !report.length_forced {
+        let share = 100.0 * early.early as f64 / early.compared as f64;
+        let short = summary
+            .avg("osl_mismatch_diff_pct")
+            .map_or(String::new(), |pct| format!(" (average over all answers: {pct:+.1}%)"));
+        notes.push(format!(
+            "{} of {} answers ({share:.1}%) ended before the output length asked for{short}. To measure full-length answers add \
+             --extra-inputs ignore_eos:true (vLLM, SGLang, TensorRT-LLM) or --extra-inputs min_tokens:N.",
+            count(early.early),
+            count(early.compared),
+        ));
+    }
+    let disagree = summary.avg("usage_discrepancy_count").unwrap_or(0.0);
+    if disagree > 0.0 {
+        notes.push(format!(
+            "In {} of {} requests our token counts and the server's differ by more than 10%: see the usage_*_diff_pct values in \
+             the records; check that --tokenizer is the model's own, or take the server's counts with --use-server-token-count.",
+            count(disagree as u64),
+            count(summary.tally.completed),
+        ));
+    }
+    let reports = |tag| summary.get(tag).is_some_and(|s| matches!(s, Stats::Scalar { .. }));
+    if reports("total_usage_prompt_tokens") && !reports("total_usage_prompt_cache_read_tokens") {
+        notes.push(
+            "The server reports usage without cached prompt tokens. If it has a prefix cache, let it report hits: \
+             vLLM --enable-prompt-tokens-details, SGLang --enable-cache-report."
+                .to_owned(),
+        );
+    }
+    notes.extend(report.notes.iter().map(|note| for_terminal(note, MESSAGE)));
+    notes
+}
+
+/// `1,234.56`.
+fn number(value: f64) -> String {
+    let text = format!("{value:.2}");
+    let (sign, digits) = text.strip_prefix('-').map_or(("", text.as_str()), |rest| ("-", rest));
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, "00"));
+    format!("{sign}{}.{fraction}", grouped(whole))
+}
+
+/// `1,234`.
+fn count(value: u64) -> String {
+    grouped(&value.to_string())
+}
+
+fn grouped(digits: &str) -> String {
+    let mut out = String::with_capacity(digits.len() * 4 / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}

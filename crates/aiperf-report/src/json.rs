@@ -1,0 +1,239 @@
+//! `profile_export_aiperf.json`.
+//!
+//! Schema 1 is the shape AIPerf calls 1.4: metrics as top-level keys in its fixed order, then the run, then all other tags in table order;
+//! what is absent has no key. Schema 2 is ours: one object per matter, every key always there, null for what is absent, zoned times, the
+//! tally and the window.
+
+use aiperf_core::time::ns_to_seconds;
+use aiperf_metrics::{METRICS, MetricSpec, PERCENTILES, Stats, Summary};
+
+use crate::pretty::pretty;
+use crate::report::Report;
+use crate::write::Object;
+
+/// Version of schema 1, AIPerf's own number.
+pub const SCHEMA_1: &str = "1.4";
+/// Version of schema 2.
+pub const SCHEMA_2: &str = "2.0";
+
+/// Tags that come before the run's own keys, AIPerf's order.
+const LEADING: [&str; 25] = [
+    "request_throughput",
+    "request_latency",
+    "request_count",
+    "time_to_first_token",
+    "time_to_second_token",
+    "inter_token_latency",
+    "output_token_throughput",
+    "output_token_throughput_per_user",
+    "output_sequence_length",
+    "input_sequence_length",
+    "goodput",
+    "good_request_count",
+    "output_token_count",
+    "reasoning_token_count",
+    "min_request_timestamp",
+    "max_response_timestamp",
+    "inter_chunk_latency",
+    "total_output_tokens",
+    "total_reasoning_tokens",
+    "benchmark_duration",
+    "total_isl",
+    "total_osl",
+    "error_request_count",
+    "error_isl",
+    "total_error_isl",
+];
+
+/// Local time without its zone, as AIPerf writes it.
+const LOCAL: &str = "%Y-%m-%dT%H:%M:%S.%6f";
+const ZONED: &str = "%Y-%m-%dT%H:%M:%S.%9f%:z";
+
+const PERCENTILE_KEYS: [&str; 9] = ["p1", "p5", "p10", "p25", "p50", "p75", "p90", "p95", "p99"];
+
+/// Schema 1, two spaces of indent, no final newline.
+pub fn summary(report: &Report<'_>) -> Vec<u8> {
+    let mut compact = Vec::with_capacity(32 << 10);
+    let mut o = Object::begin(&mut compact);
+    o.text("schema_version", SCHEMA_1);
+    o.text("aiperf_version", report.version);
+    o.text("benchmark_id", report.benchmark_id);
+    let shown = |tag: &str| report.summary.public_rows().find(|row| row.spec.tag == tag);
+    for row in LEADING.into_iter().filter_map(shown) {
+        metric(o.key(row.spec.tag), &row.stats);
+    }
+    serialized(o.key("input_config"), report.input_config);
+    run_info(o.key("run_info"), report);
+    o.bool("was_cancelled", report.was_cancelled);
+    o.bool("is_complete", report.incomplete_reason.is_none());
+    if let Some(reason) = report.incomplete_reason {
+        o.text("incomplete_reason", reason);
+    }
+    error_summary(o.key("error_summary"), report);
+    let (start, end) = report.times();
+    o.plain("start_time", start.strftime(LOCAL));
+    o.plain("end_time", end.strftime(LOCAL));
+    if let Some(warmup) = report.warmup {
+        let mut tags = Object::begin(o.key("warmup_metrics"));
+        for row in warmup.public_rows() {
+            metric(tags.key(row.spec.tag), &row.stats);
+        }
+        tags.end();
+    }
+    for row in report.summary.public_rows().filter(|row| !LEADING.contains(&row.spec.tag)) {
+        metric(o.key(row.spec.tag), &row.stats);
+    }
+    o.end();
+    indented(&compact)
+}
+
+/// Schema 2, two spaces of indent, final newline.
+pub fn summary_2(report: &Report<'_>) -> Vec<u8> {
+    let mut compact = Vec::with_capacity(64 << 10);
+    let mut o = Object::begin(&mut compact);
+    o.text("schema_version", SCHEMA_2);
+    o.text("aiperf_version", report.version);
+    o.text("reference_version", aiperf_core::REFERENCE_VERSION);
+    o.text("benchmark_id", report.benchmark_id);
+    let (start, end) = report.times();
+    o.plain("start_time", start.strftime(ZONED));
+    o.plain("end_time", end.strftime(ZONED));
+    o.bool("was_cancelled", report.was_cancelled);
+    o.bool("is_complete", report.incomplete_reason.is_none());
+    o.text_or_null("incomplete_reason", report.incomplete_reason);
+    phase(o.key("profiling"), report, report.summary);
+    match report.warmup {
+        Some(warmup) => phase(o.key("warmup"), report, warmup),
+        None => o.null("warmup"),
+    }
+    let errors = o.key("errors");
+    list(errors, report.errors, |out, group| {
+        let failure = &group.failure;
+        let mut e = Object::begin(out);
+        e.int("count", group.count);
+        e.int_or_null("code", failure.code);
+        e.text("type", &failure.type_name);
+        e.text("message", &failure.message);
+        serialized(e.key("kind"), &failure.kind);
+        serialized(e.key("stage"), &failure.stage);
+        e.bool("retryable", failure.retryable);
+        e.end();
+    });
+    run_info(o.key("run_info"), report);
+    serialized(o.key("input_config"), report.input_config);
+    o.end();
+    let mut out = indented(&compact);
+    out.push(b'\n');
+    out
+}
+
+fn phase(out: &mut Vec<u8>, report: &Report<'_>, summary: &Summary) {
+    let mut o = Object::begin(out);
+    let window = summary.window;
+    let mut w = Object::begin(o.key("window"));
+    w.int("start_ns", report.anchor.wall(window.start_ns));
+    w.int("end_ns", report.anchor.wall(window.end_ns.max(window.start_ns)));
+    w.real("seconds", ns_to_seconds(window.duration_ns()));
+    w.end();
+    let tally = summary.tally;
+    let mut t = Object::begin(o.key("tally"));
+    for (key, count) in [
+        ("scheduled", tally.scheduled),
+        ("sent", tally.sent),
+        ("unsent", tally.unsent),
+        ("completed", tally.completed),
+        ("failed", tally.failed),
+        ("cancelled", tally.cancelled),
+        ("lost", tally.lost),
+    ] {
+        t.int(key, count);
+    }
+    t.end();
+    let mut m = Object::begin(o.key("metrics"));
+    for spec in METRICS.iter().filter(|spec| spec.is_public()) {
+        metric_2(m.key(spec.tag), spec, summary.get(spec.tag));
+    }
+    m.end();
+    o.end();
+}
+
+/// A metric of schema 1: `unit`, `avg`, percentiles, `min`, `max`, `std`, `count`, `sum`; a scalar is `unit` and `avg`.
+fn metric(out: &mut Vec<u8>, stats: &Stats) {
+    let mut o = Object::begin(out);
+    o.text("unit", stats.unit().name());
+    o.real("avg", stats.avg());
+    if let Stats::Distribution { values, .. } = stats {
+        for (key, value) in PERCENTILE_KEYS.iter().zip(values.percentiles) {
+            o.real(key, value);
+        }
+        o.real("min", values.min);
+        o.real("max", values.max);
+        o.real("std", values.std);
+        o.int("count", values.count);
+        o.real("sum", values.sum);
+    }
+    o.end();
+}
+
+/// A metric of schema 2: its header, unit and kind, then every statistic its kind can have.
+fn metric_2(out: &mut Vec<u8>, spec: &MetricSpec, stats: Option<&Stats>) {
+    let mut o = Object::begin(out);
+    o.text("header", spec.header);
+    o.text("unit", spec.display.name());
+    o.text("kind", spec.compute.kind());
+    let mut put = |key: &str, value: Option<f64>| match value {
+        Some(value) => o.real(key, value),
+        None => o.null(key),
+    };
+    if spec.compute.kind() == "record" {
+        for key in ["avg"].into_iter().chain(PERCENTILE_KEYS).chain(["min", "max", "std", "sum"]) {
+            put(key, stats.and_then(|s| s.get(key)));
+        }
+        o.int("count", stats.and_then(|s| s.get("count")).unwrap_or(0.0) as u64);
+    } else {
+        put("value", stats.map(Stats::avg));
+    }
+    o.end();
+}
+
+fn run_info(out: &mut Vec<u8>, report: &Report<'_>) {
+    let mut o = Object::begin(out);
+    o.text("benchmark_id", report.benchmark_id);
+    o.int("random_seed", report.seed);
+    o.int("trial", 0);
+    o.text("cli_command", report.cli_command);
+    o.end();
+}
+
+fn error_summary(out: &mut Vec<u8>, report: &Report<'_>) {
+    list(out, report.errors, |out, group| {
+        let mut o = Object::begin(out);
+        crate::jsonl::error_object(o.key("error_details"), &group.failure);
+        o.int("count", group.count);
+        o.end();
+    });
+}
+
+fn list<T>(out: &mut Vec<u8>, items: &[T], mut item: impl FnMut(&mut Vec<u8>, &T)) {
+    out.push(b'[');
+    for (i, entry) in items.iter().enumerate() {
+        if i > 0 {
+            out.push(b',');
+        }
+        item(out, entry);
+    }
+    out.push(b']');
+}
+
+/// Writing to memory cannot fail, and none of these types can refuse to be written.
+fn serialized(out: &mut Vec<u8>, value: &impl serde::Serialize) {
+    let _ = serde_json::to_writer(out, value);
+}
+
+fn indented(compact: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(compact.len() * 2);
+    pretty(&mut out, compact, 0);
+    out
+}
+
+const _: () = assert!(PERCENTILE_KEYS.len() == PERCENTILES.len());

@@ -1,0 +1,67 @@
+//! Everything a finished run says of itself.
+
+use aiperf_core::time::ClockAnchor;
+use aiperf_metrics::{ErrorGroup, Summary};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use serde_json::Value;
+
+/// One line of the console's footer: a file that was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileLine<'a> {
+    /// `JSON Export`, `CSV Export`, `Log File` …
+    pub label: &'a str,
+    /// Where it is.
+    pub path: &'a str,
+}
+
+/// A finished run. Borrowed: the report adds nothing to it and keeps nothing of it.
+#[derive(Debug, Clone)]
+pub struct Report<'a> {
+    /// Our version, written as `aiperf_version`.
+    pub version: &'a str,
+    /// Identity of the run, 12 hexadecimal digits.
+    pub benchmark_id: &'a str,
+    /// The profiling phase.
+    pub summary: &'a Summary,
+    /// The warm-up phase, when there was one.
+    pub warmup: Option<&'a Summary>,
+    /// Failures and cancellations of the profiling phase, grouped.
+    pub errors: &'a [ErrorGroup],
+    /// What the user set, secrets redacted.
+    pub input_config: &'a Value,
+    /// Seed of the run.
+    pub seed: u64,
+    /// The command line, secrets redacted.
+    pub cli_command: &'a str,
+    /// The user ended the run before its plan did.
+    pub was_cancelled: bool,
+    /// Why results are incomplete; `None` when they are complete.
+    pub incomplete_reason: Option<&'a str>,
+    /// Turns stamps into wall-clock times.
+    pub anchor: ClockAnchor,
+    /// Zone of the times written.
+    pub zone: TimeZone,
+    /// Name of the main table, from the endpoint: `LLM Metrics`.
+    pub title: &'a str,
+    /// Whether the requests asked the server to reach the output length (`ignore_eos` or `min_tokens`).
+    pub length_forced: bool,
+    /// Further hints for the console, one sentence each.
+    pub notes: &'a [String],
+    /// Files written, for the footer.
+    pub files: &'a [FileLine<'a>],
+}
+
+impl Report<'_> {
+    /// Start and end of the profiling phase as zoned times.
+    pub(crate) fn times(&self) -> (jiff::ZonedDateTime, jiff::ZonedDateTime) {
+        let window = self.summary.window;
+        (self.zoned(window.start_ns), self.zoned(window.end_ns.max(window.start_ns)))
+    }
+
+    fn zoned(&self, mono_ns: u64) -> jiff::ZonedDateTime {
+        let wall = i128::from(self.anchor.wall(mono_ns));
+        // A u64 of nanoseconds ends in the year 2554, inside what a timestamp holds.
+        Timestamp::from_nanosecond(wall).unwrap_or(Timestamp::MAX).to_zoned_datetime(self.zone.clone())
+    }
+}

@@ -1,0 +1,1 @@
+//! A small run for the tests.

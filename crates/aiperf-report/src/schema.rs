@@ -1,0 +1,185 @@
+//! JSON Schemas (draft 2020-12) of the summary files, made from the table of metrics.
+
+use aiperf_metrics::{Compute, METRICS};
+use serde_json::{Map, Value, json};
+
+const DRAFT: &str = "https://json-schema.org/draft/2020-12/schema";
+const PERCENTILES: [&str; 9] = ["p1", "p5", "p10", "p25", "p50", "p75", "p90", "p95", "p99"];
+
+/// Schema of what [`json::summary`](crate::json::summary) writes.
+pub fn summary_schema() -> Value {
+    let metrics = || -> Map<String, Value> {
+        METRICS
+            .iter()
+            .filter(|spec| spec.is_public())
+            .map(|spec| {
+                let form = if matches!(spec.compute, Compute::Record(_)) { "distribution" } else { "scalar" };
+                let metric = json!({
+                    "allOf": [{"$ref": format!("#/$defs/{form}")}, {"properties": {"unit": {"const": spec.display.name()}}}],
+                    "description": spec.formula,
+                });
+                (spec.tag.to_owned(), metric)
+            })
+            .collect()
+    };
+    let mut properties = json!({
+        "schema_version": {"const": crate::json::SCHEMA_1},
+        "aiperf_version": {"type": "string"},
+        "benchmark_id": {"type": "string"},
+        "input_config": {"type": "object"},
+        "run_info": {"$ref": "#/$defs/run_info"},
+        "was_cancelled": {"type": "boolean"},
+        "is_complete": {"type": "boolean"},
+        "incomplete_reason": {"type": "string"},
+        "error_summary": {"type": "array", "items": {"$ref": "#/$defs/error"}},
+        "start_time": local_time(),
+        "end_time": local_time(),
+        "warmup_metrics": object(metrics(), &[]),
+    });
+    if let Value::Object(map) = &mut properties {
+        map.extend(metrics());
+    }
+    let mut number_keys: Map<String, Value> = Map::new();
+    number_keys.insert("unit".to_owned(), json!({"type": "string"}));
+    for key in ["avg"].into_iter().chain(PERCENTILES).chain(["min", "max", "std", "sum"]) {
+        number_keys.insert(key.to_owned(), json!({"type": "number"}));
+    }
+    number_keys.insert("count".to_owned(), json!({"type": "integer", "minimum": 1}));
+    let all: Vec<String> = number_keys.keys().cloned().collect();
+    let all: Vec<&str> = all.iter().map(String::as_str).collect();
+    let error_details =
+        json!({"code": {"type": "integer"}, "type": {"type": "string"}, "message": {"type": "string"}});
+    let error = json!({
+        "error_details": object(as_map(error_details), &["type", "message"]),
+        "count": {"type": "integer", "minimum": 1},
+    });
+    let required = [
+        "schema_version",
+        "aiperf_version",
+        "benchmark_id",
+        "input_config",
+        "run_info",
+        "was_cancelled",
+        "is_complete",
+        "error_summary",
+        "start_time",
+        "end_time",
+    ];
+    with_head(
+        "AIPerf summary, schema 1",
+        object(as_map(properties), &required),
+        json!({
+            "scalar": object(as_map(json!({"unit": {"type": "string"}, "avg": {"type": "number"}})), &["unit", "avg"]),
+            "distribution": object(number_keys, &all),
+            "run_info": run_info(),
+            "error": object(as_map(error), &["error_details", "count"]),
+        }),
+    )
+}
+
+/// Schema of what [`json::summary_2`](crate::json::summary_2) writes.
+pub fn summary_schema_2() -> Value {
+    let number = || json!({"type": ["number", "null"]});
+    let metrics: Map<String, Value> = METRICS
+        .iter()
+        .filter(|spec| spec.is_public())
+        .map(|spec| {
+            let mut keys = as_map(json!({
+                "header": {"const": spec.header},
+                "unit": {"const": spec.display.name()},
+                "kind": {"const": spec.compute.kind()},
+            }));
+            if matches!(spec.compute, Compute::Record(_)) {
+                for key in ["avg"].into_iter().chain(PERCENTILES).chain(["min", "max", "std", "sum"]) {
+                    keys.insert(key.to_owned(), number());
+                }
+                keys.insert("count".to_owned(), json!({"type": "integer", "minimum": 0}));
+            } else {
+                keys.insert("value".to_owned(), number());
+            }
+            let mut metric = closed(keys);
+            metric["description"] = spec.formula.into();
+            (spec.tag.to_owned(), metric)
+        })
+        .collect();
+    let count = || json!({"type": "integer", "minimum": 0});
+    let tally: Map<String, Value> =
+        ["scheduled", "sent", "unsent", "completed", "failed", "cancelled", "lost"]
+            .iter()
+            .map(|key| ((*key).to_owned(), count()))
+            .collect();
+    let phase = closed(as_map(json!({
+        "window": closed(as_map(json!({"start_ns": count(), "end_ns": count(), "seconds": {"type": "number", "minimum": 0}}))),
+        "tally": closed(tally),
+        "metrics": closed(metrics),
+    })));
+    let error = closed(as_map(json!({
+        "count": {"type": "integer", "minimum": 1},
+        "code": {"type": ["integer", "null"]},
+        "type": {"type": "string"},
+        "message": {"type": "string"},
+        "kind": {"type": "string"},
+        "stage": {"type": "string"},
+        "retryable": {"type": "boolean"},
+    })));
+    let time = json!({"type": "string", "pattern": r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}[+-]\d\d:\d\d$"});
+    let properties = json!({
+        "schema_version": {"const": crate::json::SCHEMA_2},
+        "aiperf_version": {"type": "string"},
+        "reference_version": {"type": "string"},
+        "benchmark_id": {"type": "string"},
+        "start_time": time,
+        "end_time": time,
+        "was_cancelled": {"type": "boolean"},
+        "is_complete": {"type": "boolean"},
+        "incomplete_reason": {"type": ["string", "null"]},
+        "profiling": {"$ref": "#/$defs/phase"},
+        "warmup": {"anyOf": [{"$ref": "#/$defs/phase"}, {"type": "null"}]},
+        "errors": {"type": "array", "items": {"$ref": "#/$defs/error"}},
+        "run_info": {"$ref": "#/$defs/run_info"},
+        "input_config": {"type": "object"},
+    });
+    let defs = json!({"phase": phase, "error": error, "run_info": run_info()});
+    with_head("AIPerf summary, schema 2", closed(as_map(properties)), defs)
+}
+
+fn run_info() -> Value {
+    closed(as_map(json!({
+        "benchmark_id": {"type": "string"},
+        "random_seed": {"type": "integer", "minimum": 0},
+        "trial": {"type": "integer", "minimum": 0},
+        "cli_command": {"type": "string"},
+    })))
+}
+
+fn local_time() -> Value {
+    json!({"type": "string", "pattern": r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}$"})
+}
+
+fn with_head(title: &str, schema: Value, defs: Value) -> Value {
+    let mut head = as_map(json!({"$schema": DRAFT, "title": title}));
+    head.extend(as_map(schema));
+    head.insert("$defs".to_owned(), defs);
+    Value::Object(head)
+}
+
+/// An object with these keys and no others, of which `required` are always there.
+fn object(properties: Map<String, Value>, required: &[&str]) -> Value {
+    let mut schema = json!({"type": "object", "required": required, "additionalProperties": false});
+    schema["properties"] = Value::Object(properties);
+    schema
+}
+
+/// An object with exactly these keys.
+fn closed(properties: Map<String, Value>) -> Value {
+    let required: Vec<String> = properties.keys().cloned().collect();
+    let required: Vec<&str> = required.iter().map(String::as_str).collect();
+    object(properties, &required)
+}
+
+fn as_map(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    }
+}
