@@ -1,1 +1,28 @@
-//! Connections, TLS, HTTP, SSE framing and endpoints.
+//! Everything between a request's meaning and the bytes on a socket, in two halves that do not know each other's insides:
+//!
+//! - **Endpoints** are pure. An [`Endpoint`] writes the JSON body of a turn, and later reads the answer out of the bytes
+//!   and read stamps of an [`Exchange`](aiperf_core::exchange::Exchange). [`sse`] frames server-sent events for it.
+//! - **Transport** is async and thin. A [`Client`] belongs to one shard, owns its connections, and turns an [`Outgoing`]
+//!   request into an `Exchange`: bytes, stamps taken where `read` returned, and how it ended. It parses no content.
+//!
+//! A request that fails is data in the `Exchange` or the [`Answer`]; [`NetError`] is only for what makes a run impossible.
+
+mod client;
+mod connection;
+mod endpoint;
+mod error;
+mod failure;
+mod header_case;
+mod headers;
+mod resolve;
+pub mod sse;
+mod tls;
+mod usage;
+mod wire;
+
+pub use client::{Client, Counters, Outgoing};
+pub use endpoint::{Answer, AnswerChunk, EncodeError, Endpoint};
+pub use error::NetError;
+pub use resolve::ServerAddress;
+pub use tls::tls_config;
+pub use usage::read_usage;

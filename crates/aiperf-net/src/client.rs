@@ -1,0 +1,301 @@
+//! The client of one shard: keeps connections, carries requests, gives back what the wire showed.
+
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aiperf_core::exchange::Exchange;
+use aiperf_core::outcome::{CancelReason, Disposition, Failure, Stage};
+use aiperf_core::plan::{ConnectionReuse, EndpointPlan};
+use aiperf_core::ticket::Uuid;
+use aiperf_core::time::NS_PER_S;
+use aiperf_core::url::BaseUrl;
+use aiperf_os::mono_ns;
+use bytes::Bytes;
+use rustls::pki_types::ServerName;
+use socket2::{SockRef, TcpKeepalive};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio_rustls::TlsConnector;
+
+use crate::connection::{Broken, Connection, Seen};
+use crate::headers::RequestTemplate;
+use crate::resolve::{Resolver, ServerAddress};
+use crate::wire::{Socket, Stamped, Wire};
+use crate::{NetError, endpoint, failure, tls_config};
+
+/// How long an unused connection is kept, nanoseconds (AIPerf's keep-alive: 300 s).
+const KEEP_ALIVE_NS: u64 = 300 * NS_PER_S;
+/// Kernel keep-alive: first probe after, then every, then how many (AIPerf's 60/30/1).
+const PROBE_AFTER: Duration = Duration::from_secs(60);
+const PROBE_EVERY: Duration = Duration::from_secs(30);
+const PROBES: u32 = 1;
+/// Unacknowledged data for this long breaks the connection (AIPerf's TCP_USER_TIMEOUT).
+#[cfg(target_os = "linux")]
+const USER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A request ready to go.
+#[derive(Debug, Clone)]
+pub struct Outgoing {
+    /// JSON body.
+    pub body: Bytes,
+    /// `X-Request-ID`.
+    pub request_id: Uuid,
+    /// Session header and `X-Session-Affinity`.
+    pub correlation_id: Uuid,
+}
+
+/// What happened to connections since the client was made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Connections made.
+    pub opened: u64,
+    /// Connections that could not be made (name, TCP or TLS).
+    pub refused: u64,
+    /// Requests that went out on a kept connection.
+    pub reused: u64,
+    /// Kept connections found closed by the server when they were wanted, and not used.
+    pub stale: u64,
+    /// Kept connections dropped because nobody wanted them for 300 s.
+    pub expired: u64,
+}
+
+/// The HTTP client of one shard. It stays on the thread that made it; any number of requests can be in flight, each on its
+/// own connection. Connections are kept last in, first out, so that few stay warm instead of many getting stale.
+#[derive(Debug)]
+pub struct Client {
+    template: RequestTemplate,
+    resolver: Resolver,
+    /// `host:port`, for messages.
+    authority: String,
+    tls: Option<(Arc<rustls::ClientConfig>, ServerName<'static>)>,
+    timeout_ns: u64,
+    max_response_bytes: usize,
+    keep_connections: bool,
+    keep_headers: bool,
+    idle: RefCell<Vec<Connection>>,
+    counters: Cell<Counters>,
+}
+
+impl Client {
+    /// A client for the server at `url` (the plan's own, or the address a simulated server was given), with `tls` settings
+    /// shared between shards; they are made from the plan when an https URL comes without.
+    ///
+    /// # Errors
+    /// A header, path or host that cannot be sent; a trust store that cannot be read.
+    pub fn new(
+        plan: &EndpointPlan,
+        url: &BaseUrl,
+        tls: Option<Arc<rustls::ClientConfig>>,
+    ) -> Result<Self, NetError> {
+        let address = ServerAddress::new(url)?;
+        let template = RequestTemplate::new(plan, url, &url.join(endpoint::path(plan)))?;
+        let tls = if address.tls {
+            let config = tls.map_or_else(|| tls_config(plan), Ok)?;
+            let name = ServerName::try_from(address.host.clone())
+                .map_err(|_| NetError::HostName { host: address.host.clone() })?;
+            Some((config, name))
+        } else {
+            None
+        };
+        Ok(Self {
+            template,
+            resolver: Resolver::new(address),
+            authority: url.authority(),
+            tls,
+            timeout_ns: plan.timeout_ns,
+            max_response_bytes: plan.max_response_bytes,
+            keep_connections: plan.reuse == ConnectionReuse::Pooled,
+            keep_headers: false,
+            idle: RefCell::new(Vec::new()),
+            counters: Cell::new(Counters::default()),
+        })
+    }
+
+    /// The same client, keeping all headers of answers in [`Exchange::headers`] (else only a redirect's `location`).
+    #[must_use]
+    pub fn keeping_headers(mut self) -> Self {
+        self.keep_headers = true;
+        self
+    }
+
+    /// Names and values of the headers of a request as they are sent, secrets included, without Host and Content-Length.
+    pub fn request_headers(&self, request_id: Uuid, correlation_id: Uuid) -> Vec<(String, String)> {
+        self.template.listed(request_id, correlation_id)
+    }
+
+    /// Sends `out` and waits for the whole answer, the time limit, or `cancel`, whichever is first. Never fails: what went
+    /// wrong is the exchange's disposition. A cut exchange keeps what had come, and its connection is dropped.
+    ///
+    /// Nothing is ever sent twice. A kept connection that turns out closed before the first byte of the request is written
+    /// is counted as stale, and another one is used.
+    pub async fn exchange(&self, out: Outgoing, cancel: impl Future<Output = CancelReason>) -> Exchange {
+        let start_ns = mono_ns();
+        let mut seen = Seen::new(start_ns, self.template.size(out.body.len()), self.keep_headers);
+        enum End {
+            Came(Result<(), Failure>),
+            Cancelled(CancelReason),
+            Late,
+        }
+        let end = {
+            let attempt = pin!(self.attempt(&out, &mut seen));
+            let cancel = pin!(cancel);
+            let limit = pin!(tokio::time::sleep(Duration::from_nanos(self.timeout_ns)));
+            tokio::select! {
+                biased;
+                result = attempt => End::Came(result),
+                reason = cancel => End::Cancelled(reason),
+                () = limit => End::Late,
+            }
+        };
+        match end {
+            End::Came(Ok(())) => {
+                let end_ns = seen.exchange.stamps.end_ns;
+                seen.into_exchange(end_ns, Disposition::Finished)
+            }
+            End::Came(Err(failure)) => seen.into_exchange(mono_ns(), Disposition::Failed(failure)),
+            End::Cancelled(reason) => {
+                let at_ns = mono_ns();
+                seen.into_exchange(at_ns, Disposition::Cancelled { reason, at_ns })
+            }
+            End::Late => {
+                let failure = failure::timeout(seen.stage(), self.timeout_ns);
+                seen.into_exchange(mono_ns(), Disposition::Failed(failure))
+            }
+        }
+    }
+
+    /// Closes every connection that carries no request.
+    pub fn close_idle(&self) {
+        self.idle.borrow_mut().clear();
+    }
+
+    /// What happened to connections so far.
+    pub fn counters(&self) -> Counters {
+        self.counters.get()
+    }
+
+    fn count(&self, add: impl FnOnce(&mut Counters)) {
+        let mut counters = self.counters.get();
+        add(&mut counters);
+        self.counters.set(counters);
+    }
+
+    async fn attempt(&self, out: &Outgoing, seen: &mut Seen) -> Result<(), Failure> {
+        loop {
+            let kept = self.checkout();
+            seen.exchange.reused = kept.is_some();
+            let mut connection = match kept {
+                Some(connection) => connection,
+                None => self.connect(seen).await?,
+            };
+            seen.socket = Some(std::rc::Rc::clone(&connection.socket));
+            let request = self.template.request(&out.body, out.request_id, out.correlation_id);
+            match connection.exchange(request, seen, self.max_response_bytes).await {
+                Ok(can_be_kept) => {
+                    if seen.exchange.reused {
+                        self.count(|c| c.reused += 1);
+                    }
+                    if can_be_kept && self.keep_connections {
+                        connection.idle_since_ns = mono_ns();
+                        self.idle.borrow_mut().push(connection);
+                    }
+                    return Ok(());
+                }
+                Err(Broken::NotSent) if seen.exchange.reused => {
+                    self.count(|c| c.stale += 1);
+                    seen.socket = None;
+                }
+                Err(Broken::NotSent) => return Err(failure::closed(Stage::Send, false)),
+                Err(Broken::Failed(failure)) => {
+                    if seen.exchange.reused {
+                        self.count(|c| c.reused += 1);
+                    }
+                    return Err(failure);
+                }
+            }
+        }
+    }
+
+    /// A kept connection that is still good.
+    fn checkout(&self) -> Option<Connection> {
+        loop {
+            let mut connection = self.idle.borrow_mut().pop()?;
+            if mono_ns().saturating_sub(connection.idle_since_ns) > KEEP_ALIVE_NS {
+                // The ones below were put back earlier still.
+                let below = std::mem::take(&mut *self.idle.borrow_mut()).len() as u64;
+                self.count(|c| c.expired += below + 1);
+                return None;
+            }
+            if connection.is_live() {
+                return Some(connection);
+            }
+            self.count(|c| c.stale += 1);
+        }
+    }
+
+    async fn connect(&self, seen: &mut Seen) -> Result<Connection, Failure> {
+        let connection = self.try_connect(seen).await;
+        self.count(|c| match connection {
+            Ok(_) => c.opened += 1,
+            Err(_) => c.refused += 1,
+        });
+        connection
+    }
+
+    async fn try_connect(&self, seen: &mut Seen) -> Result<Connection, Failure> {
+        seen.stage = Stage::Resolve;
+        let (addresses, waited) = self.resolver.resolve().await;
+        seen.exchange.stamps.dns_ns = waited;
+        let addresses = addresses.map_err(|e| failure::resolve(&self.authority, &e))?;
+        seen.stage = Stage::Connect;
+        let began = mono_ns();
+        let tcp = connect_any(&addresses).await;
+        seen.exchange.stamps.tcp_ns = Some((began, mono_ns()));
+        let tcp = tcp.map_err(|e| failure::connect(&self.authority, &e))?;
+        let stamped = Stamped(Socket::new(tcp));
+        let wire = match &self.tls {
+            None => Wire::Plain(stamped),
+            Some((config, name)) => {
+                seen.stage = Stage::Tls;
+                let began = mono_ns();
+                let stream = TlsConnector::from(Arc::clone(config)).connect(name.clone(), stamped).await;
+                seen.exchange.stamps.tls_ns = Some((began, mono_ns()));
+                Wire::Tls(Box::new(stream.map_err(|e| failure::tls(&self.authority, &e))?))
+            }
+        };
+        seen.stage = Stage::Send;
+        Connection::new(wire).await.map_err(|e| failure::http(&e, Stage::Send, false))
+    }
+}
+
+/// Tries the addresses one after the other; the first one's error is told when none answers.
+async fn connect_any(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
+    let mut first_error = None;
+    for address in addresses {
+        match connect_one(*address).await {
+            Ok(stream) => return Ok(stream),
+            Err(error) => {
+                first_error.get_or_insert(error);
+            }
+        }
+    }
+    Err(first_error.unwrap_or_else(|| io::Error::from(io::ErrorKind::AddrNotAvailable)))
+}
+
+/// Buffers are left to the kernel's automatic sizing: the 10 MiB AIPerf asks for are cut to the system's limit and switch
+/// it off, which makes the window smaller, not larger.
+async fn connect_one(address: SocketAddr) -> io::Result<TcpStream> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    socket.set_nodelay(true)?;
+    let options = SockRef::from(&socket);
+    let keepalive =
+        TcpKeepalive::new().with_time(PROBE_AFTER).with_interval(PROBE_EVERY).with_retries(PROBES);
+    options.set_tcp_keepalive(&keepalive)?;
+    #[cfg(target_os = "linux")]
+    options.set_tcp_user_timeout(Some(USER_TIMEOUT))?;
+    socket.connect(address).await
+}

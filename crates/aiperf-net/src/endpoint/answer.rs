@@ -1,0 +1,231 @@
+//! From wire facts to an [`Answer`]: which bytes are events, which events have content, when each became readable.
+
+use std::borrow::Cow;
+
+use aiperf_core::exchange::Exchange;
+use aiperf_core::outcome::{Disposition, Failure};
+use aiperf_core::plan::EndpointKind;
+use serde_json::Value;
+
+use super::chunk::{Envelope, with_envelope};
+use super::{Answer, AnswerChunk, chat, completions, error};
+use crate::sse::{SseEvent, SseScanner};
+use crate::usage::read_usage;
+
+/// Reads `exchange` as an answer of the API `kind`.
+pub(super) fn read(kind: EndpointKind, exchange: &Exchange) -> Answer {
+    let mut reader = Reader::new(kind);
+    let status_is_good = exchange.status.is_some_and(|s| (200..300).contains(&s));
+    if status_is_good {
+        if is_event_stream(exchange.content_type.as_deref()) {
+            reader.stream(exchange);
+        } else {
+            reader.whole(exchange);
+        }
+    }
+    let transport = match &exchange.disposition {
+        Disposition::Finished => None,
+        Disposition::Failed(failure) => Some(failure.clone()),
+        Disposition::Cancelled { reason, .. } => Some(error::cancelled(*reason, exchange)),
+    };
+    let failure = match transport {
+        Some(failure) => Some(failure),
+        None if !status_is_good => Some(error::status(exchange)),
+        None => reader.server_error.take().or_else(|| reader.emptiness(exchange)),
+    };
+    Answer { failure, ..reader.answer }
+}
+
+fn is_event_stream(content_type: Option<&str>) -> bool {
+    let kind = content_type.unwrap_or("").split(';').next().unwrap_or("");
+    kind.trim().eq_ignore_ascii_case("text/event-stream")
+}
+
+/// What has been read so far.
+struct Reader {
+    kind: EndpointKind,
+    answer: Answer,
+    server_error: Option<Failure>,
+    /// Index of the choice that is followed: that of the first one seen.
+    followed: Option<f64>,
+    /// JSON objects read, and choices seen in them: they tell one emptiness from another.
+    objects: u32,
+    choices: u32,
+    /// The last `object` name that this API does not know.
+    foreign_object: Option<String>,
+    /// The first data that was not JSON.
+    first_malformed: Option<String>,
+}
+
+impl Reader {
+    fn new(kind: EndpointKind) -> Self {
+        Self {
+            kind,
+            answer: Answer::default(),
+            server_error: None,
+            followed: None,
+            objects: 0,
+            choices: 0,
+            foreign_object: None,
+            first_malformed: None,
+        }
+    }
+
+    fn stream(&mut self, exchange: &Exchange) {
+        let mut scanner = SseScanner::new();
+        // A body cut by the transport may end inside an event: its rest is no event then, and no malformed one either.
+        let at_end = exchange.disposition == Disposition::Finished;
+        while let Some(event) = scanner.next(&exchange.body, at_end) {
+            self.event(&event, exchange);
+        }
+    }
+
+    fn event(&mut self, event: &SseEvent<'_, '_>, exchange: &Exchange) {
+        if event.is_done() {
+            self.answer.done = true;
+            return;
+        }
+        let data = event.data();
+        if event.is_error() {
+            let text = data.as_deref().map(String::from_utf8_lossy);
+            let comment = event.comment().map(String::from_utf8_lossy);
+            self.fail(error::event(text.as_deref(), comment.as_deref()));
+            return;
+        }
+        let Some(data) = data.filter(|d| !d.trim_ascii().is_empty()) else { return };
+        let end = event.data_end().unwrap_or(0);
+        let at_ns = exchange.arrival_ns(end.saturating_sub(1)).unwrap_or(exchange.stamps.end_ns);
+        let data = String::from_utf8_lossy(&data);
+        if self.object(&data, at_ns).is_err() {
+            let mended = event.mended_data();
+            let mended = mended.as_deref().map(String::from_utf8_lossy);
+            if mended.is_none_or(|m| self.object(&m, at_ns).is_err()) {
+                self.malformed(&data);
+            }
+        }
+    }
+
+    fn whole(&mut self, exchange: &Exchange) {
+        if exchange.body.trim_ascii().is_empty() || exchange.disposition != Disposition::Finished {
+            return;
+        }
+        let at_ns = exchange.stamps.last_byte_ns.unwrap_or(exchange.stamps.end_ns);
+        let body = String::from_utf8_lossy(&exchange.body);
+        // The standard forbids a mark in front of JSON, and some proxies write one all the same.
+        let body = body.strip_prefix('\u{feff}').unwrap_or(&body);
+        if self.object(body, at_ns).is_err() {
+            self.first_malformed.get_or_insert_with(|| body.chars().take(500).collect());
+        }
+    }
+
+    fn malformed(&mut self, data: &str) {
+        self.answer.malformed_events = self.answer.malformed_events.saturating_add(1);
+        self.first_malformed.get_or_insert_with(|| data.chars().take(500).collect());
+    }
+
+    fn fail(&mut self, failure: Failure) {
+        self.server_error.get_or_insert(failure);
+    }
+
+    /// Reads one answer object; `Err` if `json` is none.
+    fn object(&mut self, json: &str, at_ns: u64) -> Result<(), serde_json::Error> {
+        let failure = with_envelope(json, |envelope| self.envelope(envelope, at_ns))?;
+        match failure {
+            // vLLM's form: the error is the object itself.
+            Found::ErrorObject => {
+                if let Ok(tree) = serde_json::from_str(json) {
+                    self.fail(error::object(&tree));
+                }
+            }
+            Found::Error(tree) => self.fail(error::object(&tree)),
+            Found::Answer => {}
+        }
+        Ok(())
+    }
+
+    fn envelope(&mut self, envelope: Envelope<'_>, at_ns: u64) -> Found {
+        self.objects += 1;
+        if self.answer.served_model.is_none() && !envelope.model.0.is_empty() {
+            self.answer.served_model = Some(envelope.model.0.into_owned());
+        }
+        if let Some(usage) = envelope.usage.and_then(|u| serde_json::from_str::<Value>(u.get()).ok())
+            && let Some(usage) = read_usage(&usage)
+        {
+            self.answer.usage = Some(usage);
+        }
+        if let Some(tree) = envelope.error.and_then(|e| serde_json::from_str::<Value>(e.get()).ok())
+            && error::says_something(&tree)
+        {
+            return Found::Error(tree);
+        }
+        if envelope.object.0 == "error" {
+            return Found::ErrorObject;
+        }
+        let choices = envelope.choices.unwrap_or_default();
+        self.choices = self.choices.saturating_add(choices.len() as u32);
+        for mut choice in choices {
+            let index = choice.index.unwrap_or(0.0);
+            if *self.followed.get_or_insert(index) != index {
+                continue;
+            }
+            if !choice.finish_reason.0.is_empty() {
+                self.answer.finish_reason = Some(std::mem::take(&mut choice.finish_reason.0).into_owned());
+            }
+            let piece = match self.kind {
+                EndpointKind::Chat => chat::piece(&envelope.object.0, &mut choice),
+                EndpointKind::Completions => completions::piece(&envelope.object.0, &mut choice),
+            };
+            match piece {
+                Some(piece) if !piece.text.is_empty() || !piece.reasoning.is_empty() => {
+                    self.answer.text.push_str(&piece.text);
+                    self.answer.reasoning.push_str(&piece.reasoning);
+                    self.answer.chunks.push(AnswerChunk {
+                        at_ns,
+                        text_end: self.answer.text.len(),
+                        reasoning_end: self.answer.reasoning.len(),
+                    });
+                }
+                Some(_) => {}
+                None => self.foreign_object = Some(envelope.object.0.chars().take(80).collect()),
+            }
+        }
+        Found::Answer
+    }
+
+    /// The failure of an answer without content, in the most telling words there are.
+    fn emptiness(&self, exchange: &Exchange) -> Option<Failure> {
+        if !self.answer.chunks.is_empty() {
+            return None;
+        }
+        let streamed = is_event_stream(exchange.content_type.as_deref());
+        if let Some(excerpt) = &self.first_malformed {
+            let kind = exchange.content_type.as_deref();
+            return Some(error::malformed(kind, streamed, excerpt));
+        }
+        let what: Cow<'_, str> = if exchange.body.is_empty() {
+            "the answer has no body".into()
+        } else if self.objects == 0 {
+            "the stream has no event with data".into()
+        } else if self.choices == 0 {
+            "the answer has 0 choices".into()
+        } else if let Some(object) = self.foreign_object.as_deref().filter(|o| !o.is_empty()) {
+            format!(
+                "the answer's object is \"{object}\", which the {} API does not answer with",
+                self.kind.name()
+            )
+            .into()
+        } else {
+            "no chunk has text, reasoning or a tool call".into()
+        };
+        Some(error::empty(&what))
+    }
+}
+
+/// What an answer object turned out to be.
+enum Found {
+    Answer,
+    /// It holds an error.
+    Error(Value),
+    /// It is an error.
+    ErrorObject,
+}

@@ -1,0 +1,256 @@
+//! Request bodies as ordered fields, written without building a JSON tree.
+
+use aiperf_core::conversation::Turn;
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
+
+/// A field's value before it is JSON.
+#[derive(Debug)]
+pub(super) enum Field<'a> {
+    /// The chat messages of a turn.
+    Messages(&'a Turn),
+    /// The prompt of a completion: a string for one text, else a list.
+    Prompt(&'a Turn),
+    Text(&'a str),
+    Flag(bool),
+    Count(u64),
+    Json(&'a Value),
+    /// `stream_options` of the author's, with `include_usage` added.
+    StreamOptions(Option<&'a Map<String, Value>>),
+}
+
+/// The fields of a body, in order, each name once.
+#[derive(Debug)]
+pub(super) struct Fields<'a>(Vec<(&'a str, Field<'a>)>);
+
+impl<'a> Fields<'a> {
+    pub(super) fn new(fields: Vec<(&'a str, Field<'a>)>) -> Self {
+        Self(fields)
+    }
+
+    /// Sets a field: in its place if the name is there, else at the end.
+    fn set(&mut self, name: &'a str, value: Field<'a>) {
+        match self.0.iter_mut().find(|(n, _)| *n == name) {
+            Some(slot) => slot.1 = value,
+            None => self.0.push((name, value)),
+        }
+    }
+
+    /// Lays both sets of extra fields over the body's own (`turn` over `plan`), then asks for usage where that is allowed:
+    /// only when the merged body asks for a stream, and never against an author's `include_usage` or a
+    /// `stream_options` that is not an object.
+    pub(super) fn merged(mut self, plan: &'a Map<String, Value>, turn: &'a Map<String, Value>) -> Self {
+        for (name, value) in plan.iter().chain(turn) {
+            self.set(name, Field::Json(value));
+        }
+        let streams = self.0.iter().any(|(n, f)| *n == "stream" && truthy(f));
+        if streams {
+            let options = self.0.iter().find(|(n, _)| *n == "stream_options").map(|(_, f)| f);
+            match options {
+                None | Some(Field::Json(Value::Null)) => {
+                    self.set("stream_options", Field::StreamOptions(None))
+                }
+                Some(Field::Json(Value::Object(o))) => {
+                    self.set("stream_options", Field::StreamOptions(Some(o)))
+                }
+                Some(_) => {}
+            }
+        }
+        self
+    }
+
+    /// Appends the body as compact JSON.
+    pub(super) fn write(&self, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
+        serde_json::to_writer(out, self)
+    }
+}
+
+/// Python's truth of a value, which decides whether the author's `stream` means a stream.
+fn truthy(field: &Field<'_>) -> bool {
+    match field {
+        Field::Flag(on) => *on,
+        Field::Json(Value::Bool(on)) => *on,
+        Field::Json(Value::Number(n)) => n.as_f64() != Some(0.0),
+        Field::Json(Value::String(s)) => !s.is_empty(),
+        Field::Json(Value::Array(a)) => !a.is_empty(),
+        Field::Json(Value::Object(o)) => !o.is_empty(),
+        _ => false,
+    }
+}
+
+impl Serialize for Fields<'_> {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_map(self.0.iter().map(|(name, value)| (*name, value)))
+    }
+}
+
+impl Serialize for Field<'_> {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Messages(turn) => s.collect_seq(std::iter::once(Message(turn))),
+            Self::Prompt(turn) => {
+                let mut texts = turn.texts.iter().filter(|t| !t.is_empty());
+                match (texts.next(), texts.next()) {
+                    (Some(one), None) => s.serialize_str(one),
+                    _ => s.collect_seq(turn.texts.iter().filter(|t| !t.is_empty())),
+                }
+            }
+            Self::Text(text) => s.serialize_str(text),
+            Self::Flag(flag) => s.serialize_bool(*flag),
+            Self::Count(count) => s.serialize_u64(*count),
+            Self::Json(value) => value.serialize(s),
+            Self::StreamOptions(options) => {
+                let own = options.iter().flat_map(|o| o.iter());
+                let told = options.is_some_and(|o| o.contains_key("include_usage"));
+                let added = (!told).then_some(("include_usage", &Value::Bool(true)));
+                s.collect_map(own.map(|(k, v)| (k.as_str(), v)).chain(added))
+            }
+        }
+    }
+}
+
+/// A chat message.
+struct Message<'a>(&'a Turn);
+
+impl Serialize for Message<'_> {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        let role = self.0.role.as_deref().filter(|r| !r.is_empty()).unwrap_or("user");
+        s.collect_map([("role", Part::Text(role)), ("content", Part::Content(&self.0.texts))])
+    }
+}
+
+enum Part<'a> {
+    Text(&'a str),
+    /// One text is a plain string (some servers refuse lists); several are parts; none is the empty string, for an
+    /// empty list is refused everywhere.
+    Content(&'a [String]),
+    /// `{"type":"text","text":…}`.
+    Tagged(&'a str),
+}
+
+impl Serialize for Part<'_> {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Text(text) => s.serialize_str(text),
+            Self::Content([one]) => s.serialize_str(one),
+            Self::Content(texts) if texts.iter().all(String::is_empty) => s.serialize_str(""),
+            Self::Content(texts) => {
+                s.collect_seq(texts.iter().filter(|t| !t.is_empty()).map(|t| Part::Tagged(t)))
+            }
+            Self::Tagged(text) => s.collect_map([("type", "text"), ("text", *text)]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::test_plan;
+    use super::super::{Endpoint, EndpointKind};
+    use super::*;
+
+    fn turn(texts: &[&str]) -> Turn {
+        Turn {
+            model: "m".into(),
+            role: None,
+            texts: texts.iter().map(|t| (*t).to_owned()).collect(),
+            max_tokens: Some(20),
+            delay_ns: None,
+            extra: Map::new(),
+            asked_isl: None,
+        }
+    }
+
+    fn encoded(endpoint: &Endpoint, turn: &Turn) -> String {
+        let mut out = Vec::new();
+        endpoint.encode(turn, &mut out).expect("encodes");
+        String::from_utf8(out).expect("JSON is UTF-8")
+    }
+
+    fn object(value: Value) -> Map<String, Value> {
+        match value {
+            Value::Object(o) => o,
+            other => panic!("not an object: {other}"),
+        }
+    }
+
+    fn chat(streaming: bool, extra: Value) -> Endpoint {
+        let mut plan = test_plan(EndpointKind::Chat);
+        plan.streaming = streaming;
+        plan.extra = object(extra);
+        Endpoint::new(&plan)
+    }
+
+    #[test]
+    fn a_chat_body_has_the_reference_s_order() {
+        assert_eq!(
+            encoded(&chat(true, json!({})), &turn(&["hi \"é\"\n"])),
+            r#"{"messages":[{"role":"user","content":"hi \"é\"\n"}],"model":"m","stream":true,"max_completion_tokens":20,"stream_options":{"include_usage":true}}"#
+        );
+        let mut plain = turn(&["a", "", "b"]);
+        plain.max_tokens = None;
+        plain.role = Some("system".into());
+        assert_eq!(
+            encoded(&chat(false, json!({})), &plain),
+            r#"{"messages":[{"role":"system","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}],"model":"m","stream":false}"#
+        );
+        assert!(encoded(&chat(false, json!({})), &turn(&[])).contains(r#""content":"""#));
+        assert!(encoded(&chat(false, json!({})), &turn(&["", ""])).contains(r#""content":"""#));
+    }
+
+    #[test]
+    fn legacy_max_tokens_is_another_name() {
+        let mut plan = test_plan(EndpointKind::Chat);
+        plan.legacy_max_tokens = true;
+        let body = encoded(&Endpoint::new(&plan), &turn(&["a"]));
+        assert!(body.contains(r#""max_tokens":20"#) && !body.contains("max_completion_tokens"));
+    }
+
+    #[test]
+    fn a_completion_body_has_the_reference_s_order() {
+        let mut plan = test_plan(EndpointKind::Completions);
+        plan.streaming = true;
+        let endpoint = Endpoint::new(&plan);
+        assert_eq!(
+            encoded(&endpoint, &turn(&["one"])),
+            r#"{"prompt":"one","model":"m","stream":true,"max_tokens":20,"stream_options":{"include_usage":true}}"#
+        );
+        assert!(encoded(&endpoint, &turn(&["a", "", "b"])).starts_with(r#"{"prompt":["a","b"],"#));
+        assert!(encoded(&endpoint, &turn(&[])).starts_with(r#"{"prompt":[],"#));
+        let mut none = turn(&["a"]);
+        none.max_tokens = Some(0);
+        assert!(!encoded(&endpoint, &none).contains("max_tokens"), "0 is no limit for completions");
+    }
+
+    #[test]
+    fn extra_fields_replace_in_place_and_the_turn_s_win() {
+        let endpoint = chat(true, json!({"temperature": 0.5, "model": "plan", "x": null}));
+        let mut t = turn(&["a"]);
+        t.extra = object(json!({"x": 1, "model": "turn", "y": [1.5e300]}));
+        assert_eq!(
+            encoded(&endpoint, &t),
+            r#"{"messages":[{"role":"user","content":"a"}],"model":"turn","stream":true,"max_completion_tokens":20,"temperature":0.5,"x":1,"y":[1.5e+300],"stream_options":{"include_usage":true}}"#
+        );
+    }
+
+    #[test]
+    fn usage_is_asked_for_unless_the_author_said_otherwise() {
+        let asks = |streaming, extra: Value| encoded(&chat(streaming, extra), &turn(&["a"]));
+        assert!(!asks(true, json!({"stream": false})).contains("stream_options"));
+        assert!(asks(false, json!({"stream": 1})).contains(r#""stream_options":{"include_usage":true}"#));
+        assert!(
+            asks(true, json!({"stream_options": null}))
+                .contains(r#""stream_options":{"include_usage":true}"#)
+        );
+        assert!(
+            asks(true, json!({"stream_options": {"a": 1}}))
+                .contains(r#""stream_options":{"a":1,"include_usage":true}"#)
+        );
+        assert!(
+            asks(true, json!({"stream_options": {"include_usage": false}}))
+                .contains(r#""stream_options":{"include_usage":false}"#)
+        );
+        assert!(asks(true, json!({"stream_options": "no"})).contains(r#""stream_options":"no""#));
+    }
+}

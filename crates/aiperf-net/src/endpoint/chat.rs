@@ -1,0 +1,52 @@
+//! OpenAI chat completions.
+
+use std::borrow::Cow;
+
+use aiperf_core::conversation::Turn;
+
+use super::body::{Field, Fields};
+use super::chunk::{Choice, Piece};
+
+/// Path below the base URL.
+pub(super) const PATH: &str = "/v1/chat/completions";
+
+/// The API's own fields of a request.
+pub(super) fn fields(turn: &Turn, streaming: bool, legacy_max_tokens: bool) -> Fields<'_> {
+    let mut fields = vec![
+        ("messages", Field::Messages(turn)),
+        ("model", Field::Text(&turn.model)),
+        ("stream", Field::Flag(streaming)),
+    ];
+    if let Some(limit) = turn.max_tokens {
+        let name = if legacy_max_tokens { "max_tokens" } else { "max_completion_tokens" };
+        fields.push((name, Field::Count(limit)));
+    }
+    Fields::new(fields)
+}
+
+/// What a choice of an answer object named `object` says. An object of another name says nothing, as in AIPerf; one without
+/// a name is read (AIPerf drops it), for servers that leave the name out.
+pub(super) fn piece<'a>(object: &str, choice: &mut Choice<'a>) -> Option<Piece<'a>> {
+    let message = match object {
+        "chat.completion" => choice.message.take(),
+        "chat.completion.chunk" => choice.delta.take(),
+        "" => choice.delta.take().or_else(|| choice.message.take()),
+        _ => None,
+    }?;
+    let reasoning = [message.reasoning_content.0, message.reasoning.0].into_iter().find(|r| !r.is_empty());
+    let mut calls = String::new();
+    for call in message.tool_calls.iter().flatten().flatten() {
+        if let Some(function) = &call.function {
+            function.append_to(&mut calls);
+        }
+    }
+    if let Some(function) = &message.function_call {
+        function.append_to(&mut calls);
+    }
+    // The reference's order inside one chunk: prose, then the calls.
+    let text = match (message.content.0, calls) {
+        (content, calls) if calls.is_empty() => content,
+        (content, calls) => Cow::Owned(content.into_owned() + &calls),
+    };
+    Some(Piece { text, reasoning: reasoning.unwrap_or_default() })
+}

@@ -1,0 +1,176 @@
+//! Failures that are in an answer, as data: kind, code, and the server's own words where it has any.
+
+use aiperf_core::exchange::Exchange;
+use aiperf_core::outcome::{CancelReason, Failure, FailureKind, Stage};
+use aiperf_core::text::for_terminal;
+use serde_json::{Map, Value};
+
+/// Most characters kept of a server's words; AIPerf's limit for error texts.
+const MESSAGE_CHARS: usize = 4096;
+/// Most characters of a body quoted to show what it is.
+const EXCERPT_CHARS: usize = 120;
+/// AIPerf's code for an error event, used when the server gives none.
+const SSE_ERROR_CODE: i64 = 502;
+
+/// A request dropped on purpose. The code is nginx's "client closed request", as in AIPerf.
+pub(super) fn cancelled(reason: CancelReason, exchange: &Exchange) -> Failure {
+    let message = match reason {
+        CancelReason::GraceOver => "request cancelled: the phase's duration and grace period were over",
+        CancelReason::Interrupted => "request cancelled: the run was interrupted",
+    };
+    Failure {
+        kind: FailureKind::Cancelled,
+        stage: reached(exchange),
+        code: Some(499),
+        type_name: "RequestCancellationError".to_owned(),
+        message: message.to_owned(),
+        retryable: false,
+    }
+}
+
+/// How far a request came.
+fn reached(exchange: &Exchange) -> Stage {
+    let stamps = &exchange.stamps;
+    if stamps.headers_ns.is_some() || exchange.bytes_received > 0 {
+        Stage::InStream
+    } else if stamps.send_end_ns.is_some() {
+        Stage::BeforeFirstByte
+    } else if stamps.send_start_ns.is_some() {
+        Stage::Send
+    } else if stamps.tls_ns.is_some() {
+        Stage::Tls
+    } else if stamps.tcp_ns.is_some() || stamps.dns_ns.is_some() {
+        Stage::Connect
+    } else {
+        Stage::Resolve
+    }
+}
+
+/// A status outside 200..=299: the code, the reason phrase, the body's text.
+pub(super) fn status(exchange: &Exchange) -> Failure {
+    let code = exchange.status.map(i64::from);
+    let message = if exchange.body.is_empty() {
+        match (exchange.status, header(exchange, "location")) {
+            (Some(300..400), Some(to)) => format!("redirected to {to}; redirects are not followed"),
+            _ => "the answer has no body".to_owned(),
+        }
+    } else {
+        cut(&String::from_utf8_lossy(&exchange.body))
+    };
+    Failure {
+        kind: FailureKind::HttpStatus,
+        stage: Stage::Answer,
+        code,
+        type_name: exchange.reason.clone(),
+        message,
+        retryable: code.is_some_and(retryable),
+    }
+}
+
+/// Statuses after which the same request may succeed: the server was busy, late or not ready, or asks for another try.
+fn retryable(code: i64) -> bool {
+    matches!(code, 408 | 409 | 425 | 429 | 500 | 502 | 503 | 504 | 529)
+}
+
+fn header<'a>(exchange: &'a Exchange, name: &str) -> Option<&'a str> {
+    exchange.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| v.as_str())
+}
+
+/// Whether the value of an `error` field is an error: null, false, and what is empty are none.
+pub(super) fn says_something(error: &Value) -> bool {
+    match error {
+        Value::Null | Value::Bool(false) => false,
+        Value::Bool(true) | Value::Number(_) => true,
+        Value::String(text) => !text.trim().is_empty(),
+        Value::Array(list) => !list.is_empty(),
+        Value::Object(object) => !object.is_empty(),
+    }
+}
+
+/// A server-sent event named `error`. Its data is the error, or holds one, or is plain words; else a comment speaks.
+pub(super) fn event(data: Option<&str>, comment: Option<&str>) -> Failure {
+    let data = data.filter(|d| !d.trim().is_empty());
+    match data.map(|d| (d, serde_json::from_str::<Value>(d))) {
+        Some((_, Ok(Value::Object(mut tree)))) => match tree.remove("error") {
+            Some(inner) if says_something(&inner) => object(&inner),
+            _ => object(&Value::Object(tree)),
+        },
+        Some((text, _)) => server(None, cut(text.trim())),
+        None => server(None, cut(comment.unwrap_or("an error event without words").trim())),
+    }
+}
+
+/// An error object (the value of `error`, or an object that is an error itself). A string is its own message.
+pub(super) fn object(error: &Value) -> Failure {
+    match error {
+        Value::Object(fields) => {
+            let words =
+                ["message", "detail", "error", "msg"].iter().find_map(|k| fields.get(*k)).and_then(words);
+            server(code(fields), words.unwrap_or_else(|| cut(&error.to_string())))
+        }
+        other => server(None, words(other).unwrap_or_else(|| cut(&other.to_string()))),
+    }
+}
+
+fn words(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) if !text.trim().is_empty() => Some(cut(text)),
+        Value::Object(fields) => fields.get("message").and_then(Value::as_str).map(cut),
+        _ => None,
+    }
+}
+
+/// The server's own number: the first of the usual fields that holds one, as a number or as its digits.
+fn code(fields: &Map<String, Value>) -> Option<i64> {
+    ["code", "status", "status_code", "http_status", "http_code"].iter().find_map(|k| {
+        let value = fields.get(*k)?;
+        value.as_i64().or_else(|| value.as_str()?.trim().parse().ok())
+    })
+}
+
+fn server(code: Option<i64>, message: String) -> Failure {
+    let code = code.unwrap_or(SSE_ERROR_CODE);
+    Failure {
+        kind: FailureKind::ServerError,
+        stage: Stage::Answer,
+        code: Some(code),
+        type_name: "SSEResponseError".to_owned(),
+        message,
+        retryable: retryable(code),
+    }
+}
+
+/// An answer without content.
+pub(super) fn empty(what: &str) -> Failure {
+    invalid(FailureKind::Empty, format!("no content: {what}"))
+}
+
+/// An answer that is not the JSON it should be, with a look at it.
+pub(super) fn malformed(content_type: Option<&str>, streamed: bool, excerpt: &str) -> Failure {
+    let excerpt = for_terminal(excerpt.trim(), EXCERPT_CHARS);
+    let message = if streamed {
+        format!("no event of the stream could be read as JSON with content; the first reads: {excerpt}")
+    } else {
+        let kind = content_type.map_or_else(|| "no content type".to_owned(), |k| for_terminal(k, 60));
+        format!("the answer ({kind}) is not a JSON object; it begins: {excerpt}")
+    };
+    invalid(FailureKind::Malformed, message)
+}
+
+fn invalid(kind: FailureKind, message: String) -> Failure {
+    Failure {
+        kind,
+        stage: Stage::Answer,
+        code: None,
+        type_name: "InvalidInferenceResultError".to_owned(),
+        message,
+        retryable: false,
+    }
+}
+
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(MESSAGE_CHARS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}

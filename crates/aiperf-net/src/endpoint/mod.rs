@@ -1,0 +1,169 @@
+//! Endpoints: what a request's meaning looks like in one API's JSON, and how its answer is read back. Pure.
+//!
+//! `body` writes requests, `answer` reads what the wire showed, `chunk` knows the JSON of answers, `error` puts failures in
+//! words, `texts` finds what a tokenizer has to count. What differs between APIs is in a file per API.
+
+mod answer;
+mod body;
+mod chat;
+mod chunk;
+mod completions;
+mod error;
+mod texts;
+
+use aiperf_core::conversation::Turn;
+use aiperf_core::exchange::Exchange;
+use aiperf_core::outcome::{Failure, FailureKind, Stage};
+use aiperf_core::plan::{EndpointKind, EndpointPlan};
+use aiperf_core::usage::Usage;
+use serde_json::{Map, Value};
+
+/// Why a turn has no request body.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EncodeError {
+    /// A value has no JSON form.
+    #[error("the request body has no JSON form")]
+    Json {
+        /// What the serializer said.
+        #[source]
+        source: serde_json::Error,
+    },
+}
+
+impl EncodeError {
+    /// The error as the failure of its request.
+    pub fn to_failure(&self) -> Failure {
+        let cause = std::error::Error::source(self).map_or_else(String::new, |s| format!(": {s}"));
+        Failure {
+            kind: FailureKind::Encode,
+            stage: Stage::Encode,
+            code: None,
+            type_name: "ValueError".to_owned(),
+            message: format!("{self}{cause}"),
+            retryable: false,
+        }
+    }
+}
+
+/// What an answer says, with the moments its content became readable.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// Answer text of the choice that is followed; names and arguments of tool calls are part of it.
+    pub text: String,
+    /// Reasoning text, kept apart.
+    pub reasoning: String,
+    /// Chunks with content, in order. One for an answer that was not streamed.
+    pub chunks: Vec<AnswerChunk>,
+    /// The last non-empty usage object.
+    pub usage: Option<Usage>,
+    /// The last `finish_reason`.
+    pub finish_reason: Option<String>,
+    /// Why this is no good answer. What could be read is kept beside it.
+    pub failure: Option<Failure>,
+    /// Events whose data was not JSON; they are skipped and do not fail the answer.
+    pub malformed_events: u32,
+    /// Whether the end mark `[DONE]` came.
+    pub done: bool,
+    /// The model named by the server.
+    pub served_model: Option<String>,
+}
+
+/// A chunk with content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AnswerChunk {
+    /// When its content was whole in user space: the stamp of the read that brought the last byte of the event's data
+    /// (streamed), or of the last read of the body (not streamed). Monotonic.
+    pub at_ns: u64,
+    /// Length of [`Answer::text`] with this chunk, bytes.
+    pub text_end: usize,
+    /// Length of [`Answer::reasoning`] with this chunk, bytes.
+    pub reasoning_end: usize,
+}
+
+/// One API of one server.
+#[derive(Debug, Clone)]
+pub struct Endpoint {
+    kind: EndpointKind,
+    target: String,
+    streaming: bool,
+    legacy_max_tokens: bool,
+    extra: Map<String, Value>,
+}
+
+impl Endpoint {
+    /// The endpoint of `plan`.
+    pub fn new(plan: &EndpointPlan) -> Self {
+        Self {
+            kind: plan.kind,
+            target: plan.url.join(path(plan)),
+            streaming: plan.streaming,
+            legacy_max_tokens: plan.legacy_max_tokens,
+            extra: plan.extra.clone(),
+        }
+    }
+
+    /// Path and query of the request line.
+    pub fn target(&self) -> &str {
+        &self.target
+    }
+
+    /// Appends the JSON body of `turn` to `out`.
+    ///
+    /// The API's own fields come first, then the plan's extra fields, then the turn's; a later field replaces an earlier one
+    /// in its place. When the body then asks for a stream, usage is asked for too, unless the author said otherwise.
+    pub fn encode(&self, turn: &Turn, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+        let fields = match self.kind {
+            EndpointKind::Chat => chat::fields(turn, self.streaming, self.legacy_max_tokens),
+            EndpointKind::Completions => completions::fields(turn, self.streaming),
+        };
+        fields.merged(&self.extra, &turn.extra).write(out).map_err(|source| EncodeError::Json { source })
+    }
+
+    /// Every text of a request body that a tokenizer should count as input, in the order AIPerf joins them (by one blank).
+    /// A body that is not a JSON object has none.
+    pub fn texts(&self, body: &[u8]) -> Vec<String> {
+        texts::of(body)
+    }
+
+    /// Reads what came back. Never panics, whatever the bytes.
+    ///
+    /// Failures are looked for in this order: the transport's, the status, an error the server put inside a good status, an
+    /// answer that is not JSON, an answer without content. A stream that ends on the wire as it should is good even without
+    /// `[DONE]` or a finish reason.
+    pub fn read(&self, exchange: &Exchange) -> Answer {
+        answer::read(self.kind, exchange)
+    }
+}
+
+/// The path appended to the base URL.
+pub(crate) fn path(plan: &EndpointPlan) -> &str {
+    plan.path.as_deref().unwrap_or(match plan.kind {
+        EndpointKind::Chat => chat::PATH,
+        EndpointKind::Completions => completions::PATH,
+    })
+}
+
+#[cfg(test)]
+mod answer_tests;
+
+/// A plan that tests fill in.
+#[cfg(test)]
+pub(crate) fn test_plan(kind: EndpointKind) -> EndpointPlan {
+    EndpointPlan {
+        kind,
+        url: aiperf_core::url::BaseUrl::parse("http://127.0.0.1:1").expect("a URL"),
+        path: None,
+        streaming: false,
+        timeout_ns: 10_000_000_000,
+        api_key: None,
+        headers: Vec::new(),
+        extra: Map::new(),
+        legacy_max_tokens: false,
+        server_token_count: false,
+        reuse: aiperf_core::plan::ConnectionReuse::Pooled,
+        session_header: "X-Correlation-ID".to_owned(),
+        verify_tls: true,
+        max_response_bytes: 1 << 20,
+    }
+}

@@ -1,0 +1,112 @@
+//! Failures of the transport, as data. Type names are those of the exceptions AIPerf's users know (aiohttp's), because their
+//! scripts group by them; messages are sentences without numbers that change from request to request, so equal failures add up.
+
+use std::error::Error as _;
+use std::io;
+
+use aiperf_core::outcome::{Failure, FailureKind, Stage};
+use aiperf_core::time::ns_to_seconds;
+
+use crate::wire::Socket;
+
+fn failure(kind: FailureKind, stage: Stage, type_name: &str, message: String, retryable: bool) -> Failure {
+    Failure { kind, stage, code: None, type_name: type_name.to_owned(), message, retryable }
+}
+
+/// The name has no address.
+pub(crate) fn resolve(host: &str, error: &io::Error) -> Failure {
+    let message = format!("cannot resolve {host}: {error}");
+    failure(FailureKind::Resolve, Stage::Resolve, "ClientConnectorDNSError", message, false)
+}
+
+/// No TCP connection.
+pub(crate) fn connect(authority: &str, error: &io::Error) -> Failure {
+    let message = format!("cannot connect to {authority}: {error}");
+    failure(FailureKind::Connect, Stage::Connect, "ClientConnectorError", message, true)
+}
+
+/// No TLS session. What the TLS library says is in the error's source.
+pub(crate) fn tls(authority: &str, error: &io::Error) -> Failure {
+    let cause = error.get_ref().and_then(|e| e.downcast_ref::<rustls::Error>());
+    let (type_name, retryable) = match cause {
+        Some(rustls::Error::InvalidCertificate(_)) => ("ClientConnectorCertificateError", false),
+        Some(_) => ("ClientConnectorSSLError", false),
+        // The peer hung up: as for AIPerf, the connection could not be made.
+        None => ("ClientConnectorError", true),
+    };
+    let message = format!("no TLS session with {authority}: {error}");
+    failure(FailureKind::Tls, Stage::Tls, type_name, message, retryable)
+}
+
+/// Our time limit. The message says what had not come and names the limit.
+pub(crate) fn timeout(stage: Stage, timeout_ns: u64) -> Failure {
+    let missing = match stage {
+        Stage::Encode | Stage::Resolve => "no address",
+        Stage::Connect => "no connection",
+        Stage::Tls => "no TLS session",
+        Stage::Send => "the request could not be sent",
+        Stage::BeforeFirstByte => "no answer",
+        Stage::InStream | Stage::Answer => "no end of the answer",
+    };
+    let limit = ns_to_seconds(timeout_ns);
+    let message = format!("timed out: {missing} within {limit} s (--request-timeout-seconds)");
+    failure(FailureKind::Timeout, stage, "TimeoutError", message, true)
+}
+
+/// A body over the cap.
+pub(crate) fn too_large(cap: usize) -> Failure {
+    let message = format!("the answer is larger than {cap} bytes; the rest was not read");
+    failure(FailureKind::TooLarge, Stage::InStream, "ClientPayloadError", message, false)
+}
+
+/// How far the request on `socket` came; `expected` is its size in bytes.
+pub(crate) fn stage(socket: &Socket, expected: u64) -> Stage {
+    if socket.bytes_in.get() > 0 {
+        Stage::InStream
+    } else if socket.sent_ns(expected).is_some() {
+        Stage::BeforeFirstByte
+    } else {
+        Stage::Send
+    }
+}
+
+/// The connection closed without a word of the HTTP layer.
+pub(crate) fn closed(stage: Stage, in_body: bool) -> Failure {
+    if in_body {
+        let message = "the connection closed before the end of the answer".to_owned();
+        return failure(FailureKind::Truncated, stage, "ClientPayloadError", message, true);
+    }
+    let (kind, message) = if stage == Stage::InStream {
+        (FailureKind::Truncated, "the server closed the connection inside the head of its answer")
+    } else {
+        (FailureKind::Disconnected, "the server closed the connection without an answer")
+    };
+    failure(kind, stage, "ServerDisconnectedError", message.to_owned(), true)
+}
+
+/// What the HTTP layer said, before (`in_body` false) or after the head of the answer was whole.
+pub(crate) fn http(error: &hyper::Error, stage: Stage, in_body: bool) -> Failure {
+    let io = error.source().and_then(|s| s.downcast_ref::<io::Error>());
+    if error.is_parse() {
+        let cause = error.source().map_or_else(|| error.to_string(), |s| format!("{error}: {s}"));
+        let message = format!("the answer is not HTTP/1.1: {cause}");
+        return failure(FailureKind::Protocol, stage, "ClientResponseError", message, false);
+    }
+    match io.map(|e| (e.kind(), e)) {
+        None | Some((io::ErrorKind::UnexpectedEof, _)) => closed(stage, in_body),
+        Some((io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData, e)) => {
+            let message = format!("the body of the answer is broken: {e}");
+            failure(FailureKind::Protocol, stage, "ClientPayloadError", message, false)
+        }
+        Some((_, e)) if in_body => {
+            let message = format!("the connection broke before the end of the answer: {e}");
+            failure(FailureKind::Truncated, stage, "ClientPayloadError", message, true)
+        }
+        Some((_, e)) => {
+            let kind =
+                if stage == Stage::InStream { FailureKind::Truncated } else { FailureKind::Disconnected };
+            let message = format!("the connection broke: {e}");
+            failure(kind, stage, "ClientOSError", message, true)
+        }
+    }
+}

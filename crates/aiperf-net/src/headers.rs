@@ -1,0 +1,343 @@
+//! The head of every request, made ready once: only the two ids and the length differ from request to request.
+//!
+//! Order and names are AIPerf's: Host, User-Agent, X-Request-ID, the session header, the user's own, Authorization, Accept,
+//! Content-Type, X-Session-Affinity, Content-Length. A later header of the same name (letter case ignored) replaces the
+//! earlier in its place, except that the affinity header always comes last and is always ours.
+
+use aiperf_core::plan::EndpointPlan;
+use aiperf_core::ticket::Uuid;
+use aiperf_core::url::BaseUrl;
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use http::{Extensions, Method, Request, Uri};
+use http_body_util::Full;
+
+use crate::NetError;
+use crate::header_case::spelling;
+
+/// AIPerf names itself and its version; so do we, with ours.
+const USER_AGENT: &str = concat!("aiperf/", env!("CARGO_PKG_VERSION"));
+const REQUEST_ID: &str = "X-Request-ID";
+const AFFINITY: &str = "X-Session-Affinity";
+const CONTENT_LENGTH: &str = "Content-Length";
+/// Headers that frame the message: a user's value would break it.
+const RESERVED: [&str; 3] = ["content-length", "transfer-encoding", "te"];
+/// Length of an id as text.
+const ID_LEN: usize = 36;
+
+/// What fills a header.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Fill {
+    Fixed(HeaderValue),
+    RequestId,
+    CorrelationId,
+    Length,
+}
+
+/// Makes requests.
+#[derive(Debug)]
+pub(crate) struct RequestTemplate {
+    uri: Uri,
+    headers: HeaderMap,
+    /// Names that get an id or the length, and which.
+    fills: Vec<(HeaderName, Fill)>,
+    /// Spelling of the names on the wire.
+    extensions: Extensions,
+    /// Names as written, with what fills them, in order.
+    list: Vec<(String, Fill)>,
+    /// Size of the head without the digits of the length.
+    head_len: u64,
+}
+
+impl RequestTemplate {
+    /// The template for requests to `target` (path and query) at `url`.
+    pub(crate) fn new(plan: &EndpointPlan, url: &BaseUrl, target: &str) -> Result<Self, NetError> {
+        let target = in_request_line(target);
+        let uri = Uri::try_from(target.as_str()).map_err(|_| NetError::Target { target: target.clone() })?;
+        let list = list(plan, url)?;
+        let mut headers = HeaderMap::with_capacity(list.len());
+        let mut fills = Vec::new();
+        let mut head_len = ("POST  HTTP/1.1\r\n".len() + target.len() + "\r\n".len()) as u64;
+        for (name, fill) in &list {
+            let header = HeaderName::from_bytes(name.as_bytes())
+                .map_err(|_| NetError::HeaderName { name: name.clone() })?;
+            let value_len = match fill {
+                Fill::Fixed(value) => value.len(),
+                Fill::RequestId | Fill::CorrelationId => ID_LEN,
+                Fill::Length => 0,
+            };
+            head_len += (name.len() + ": \r\n".len() + value_len) as u64;
+            if let Fill::Fixed(value) = fill {
+                headers.insert(header, value.clone());
+            } else {
+                // Holds the place in the order.
+                headers.insert(header.clone(), HeaderValue::from_static("0"));
+                fills.push((header, fill.clone()));
+            }
+        }
+        let extensions = spelling(list.iter().map(|(n, _)| n.as_str())).unwrap_or_default();
+        Ok(Self { uri, headers, fills, extensions, list, head_len })
+    }
+
+    /// One request.
+    pub(crate) fn request(
+        &self,
+        body: &Bytes,
+        request_id: Uuid,
+        correlation_id: Uuid,
+    ) -> Request<Full<Bytes>> {
+        let mut request = Request::new(Full::new(body.clone()));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = self.uri.clone();
+        *request.extensions_mut() = self.extensions.clone();
+        let mut headers = self.headers.clone();
+        let id = |id: Uuid| HeaderValue::try_from(id.to_string()).ok();
+        let (request_id, correlation_id) = (id(request_id), id(correlation_id));
+        for (name, fill) in &self.fills {
+            let value = match fill {
+                Fill::RequestId => request_id.clone(),
+                Fill::CorrelationId => correlation_id.clone(),
+                Fill::Length => Some(HeaderValue::from(body.len())),
+                Fill::Fixed(value) => Some(value.clone()),
+            };
+            if let (Some(slot), Some(value)) = (headers.get_mut(name), value) {
+                *slot = value;
+            }
+        }
+        *request.headers_mut() = headers;
+        request
+    }
+
+    /// Bytes of head and body of a request with a body of `body_len`.
+    pub(crate) fn size(&self, body_len: usize) -> u64 {
+        self.head_len + u64::from(body_len.checked_ilog10().unwrap_or(0)) + 1 + body_len as u64
+    }
+
+    /// Names and values as they are sent, without the two that the connection adds (Host, Content-Length).
+    pub(crate) fn listed(&self, request_id: Uuid, correlation_id: Uuid) -> Vec<(String, String)> {
+        let text = |fill: &Fill| match fill {
+            Fill::Fixed(value) => Some(String::from_utf8_lossy(value.as_bytes()).into_owned()),
+            Fill::RequestId => Some(request_id.to_string()),
+            Fill::CorrelationId => Some(correlation_id.to_string()),
+            Fill::Length => None,
+        };
+        let own = self.list.iter().filter(|(name, _)| !name.eq_ignore_ascii_case("host"));
+        own.filter_map(|(name, fill)| Some((name.clone(), text(fill)?))).collect()
+    }
+}
+
+fn list(plan: &EndpointPlan, url: &BaseUrl) -> Result<Vec<(String, Fill)>, NetError> {
+    let mut list: Vec<(String, Fill)> = Vec::new();
+    let mut set = |name: &str, fill: Fill| match list.iter_mut().find(|(n, _)| n.eq_ignore_ascii_case(name)) {
+        Some(slot) => slot.1 = fill,
+        None => list.push((name.to_owned(), fill)),
+    };
+    set("Host", fixed("Host", &url.authority())?);
+    set("User-Agent", fixed("User-Agent", USER_AGENT)?);
+    set(REQUEST_ID, Fill::RequestId);
+    set(&plan.session_header, Fill::CorrelationId);
+    for (name, value) in &plan.headers {
+        if RESERVED.iter().any(|r| r.eq_ignore_ascii_case(name)) {
+            return Err(NetError::HeaderReserved { name: name.clone() });
+        }
+        set(name, fixed(name, value.expose())?);
+    }
+    let authorized = plan.headers.iter().any(|(n, _)| n.eq_ignore_ascii_case("authorization"));
+    if let Some(key) = &plan.api_key {
+        set("Authorization", secret(&format!("Bearer {}", key.expose()))?);
+    } else if let Some(userinfo) = url.userinfo.as_ref().filter(|_| !authorized) {
+        set("Authorization", secret(&format!("Basic {}", base64(&percent_decoded(userinfo))))?);
+    }
+    let accept = if plan.streaming { "text/event-stream" } else { "application/json" };
+    set("Accept", fixed("Accept", accept)?);
+    set("Content-Type", fixed("Content-Type", "application/json")?);
+    list.retain(|(name, _)| !name.eq_ignore_ascii_case(AFFINITY));
+    list.push((AFFINITY.to_owned(), Fill::CorrelationId));
+    list.push((CONTENT_LENGTH.to_owned(), Fill::Length));
+    Ok(list)
+}
+
+fn fixed(name: &str, value: &str) -> Result<Fill, NetError> {
+    HeaderValue::from_str(value)
+        .or_else(|_| HeaderValue::from_bytes(value.as_bytes()))
+        .map(Fill::Fixed)
+        .map_err(|_| NetError::HeaderValue { name: name.to_owned() })
+}
+
+fn secret(value: &str) -> Result<Fill, NetError> {
+    let fill = fixed(AUTHORIZATION.as_str(), value)?;
+    if let Fill::Fixed(mut value) = fill {
+        // Keeps it out of any Debug output on the way.
+        value.set_sensitive(true);
+        return Ok(Fill::Fixed(value));
+    }
+    Ok(fill)
+}
+
+/// Percent-encodes what may not stand in a request line; what is encoded already stays.
+fn in_request_line(target: &str) -> String {
+    let mut out = String::with_capacity(target.len());
+    for byte in target.bytes() {
+        match byte {
+            b'"' | b'<' | b'>' | b'\\' | b'^' | b'`' | b'{' | b'|' | b'}' | 0..=0x20 | 0x7f.. => {
+                out.push('%');
+                out.extend([byte >> 4, byte & 15].map(|d| char::from(b"0123456789ABCDEF"[usize::from(d)])));
+            }
+            _ => out.push(char::from(byte)),
+        }
+    }
+    out
+}
+
+/// Undoes percent-encoding, as user information in a URL needs; a stray `%` stands for itself.
+fn percent_decoded(text: &str) -> Vec<u8> {
+    let bytes = text.as_bytes();
+    let digit = |at: usize| bytes.get(at).and_then(|b| char::from(*b).to_digit(16));
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        match (byte, digit(at + 1), digit(at + 2)) {
+            (b'%', Some(high), Some(low)) => {
+                out.push((high * 16 + low) as u8);
+                at += 3;
+            }
+            _ => {
+                out.push(byte);
+                at += 1;
+            }
+        }
+    }
+    out
+}
+
+/// Standard base64 with padding (RFC 4648): one header at start is all that needs it.
+fn base64(bytes: &[u8]) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let byte = |i: usize| u32::from(chunk.get(i).copied().unwrap_or(0));
+        let group = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for i in 0..4 {
+            let sextet = (group >> (18 - 6 * i)) & 63;
+            out.push(if i <= chunk.len() { char::from(ALPHABET[sextet as usize]) } else { '=' });
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use aiperf_core::plan::{EndpointKind, Secret};
+
+    use super::*;
+    use crate::endpoint::test_plan;
+
+    fn template(change: impl FnOnce(&mut EndpointPlan), url: &str) -> Result<RequestTemplate, NetError> {
+        let mut plan = test_plan(EndpointKind::Chat);
+        change(&mut plan);
+        RequestTemplate::new(&plan, &BaseUrl::parse(url).expect("a URL"), "/v1/x")
+    }
+
+    fn names(template: &RequestTemplate) -> Vec<&str> {
+        template.list.iter().map(|(n, _)| n.as_str()).collect()
+    }
+
+    fn value(template: &RequestTemplate, name: &str) -> String {
+        let request =
+            template.request(&Bytes::from_static(b"{}"), Uuid::from_random(1), Uuid::from_random(2));
+        String::from_utf8_lossy(request.headers()[name].as_bytes()).into_owned()
+    }
+
+    #[test]
+    fn order_is_the_reference_s() {
+        let t = template(
+            |p| {
+                p.streaming = true;
+                p.session_header = "X-Session".into();
+                p.headers = vec![
+                    ("X-Own".into(), Secret::new("1")),
+                    ("x-session-affinity".into(), Secret::new("no")),
+                ];
+                p.api_key = Some(Secret::new("k"));
+            },
+            "http://h:8000",
+        )
+        .expect("a template");
+        assert_eq!(
+            names(&t),
+            [
+                "Host",
+                "User-Agent",
+                "X-Request-ID",
+                "X-Session",
+                "X-Own",
+                "Authorization",
+                "Accept",
+                "Content-Type",
+                "X-Session-Affinity",
+                "Content-Length"
+            ]
+        );
+        assert_eq!(value(&t, "authorization"), "Bearer k");
+        assert_eq!(value(&t, "accept"), "text/event-stream");
+        assert_eq!(value(&t, "host"), "h:8000");
+        assert_eq!(value(&t, "content-length"), "2");
+        assert_eq!(value(&t, "x-session"), value(&t, "x-session-affinity"));
+        let request = t.request(&Bytes::new(), Uuid::from_random(1), Uuid::from_random(2));
+        let sent: Vec<&str> = request.headers().keys().map(HeaderName::as_str).collect();
+        let listed: Vec<String> = names(&t).iter().map(|n| n.to_ascii_lowercase()).collect();
+        assert_eq!(sent, listed, "the map keeps the order");
+    }
+
+    #[test]
+    fn the_key_beats_the_user_s_header_and_both_beat_the_url() {
+        let own = ("authorization".to_owned(), Secret::new("Own o"));
+        let t = template(|p| p.headers = vec![own.clone()], "http://u:p@h").expect("a template");
+        assert_eq!(value(&t, "authorization"), "Own o");
+        let t = template(
+            |p| {
+                p.headers = vec![own];
+                p.api_key = Some(Secret::new("k"));
+            },
+            "http://u:p@h",
+        )
+        .expect("a template");
+        assert_eq!(value(&t, "authorization"), "Bearer k");
+        assert_eq!(names(&t).iter().filter(|n| n.eq_ignore_ascii_case("authorization")).count(), 1);
+        let t = template(|_| {}, "http://us%40er:p%zz@h").expect("a template");
+        assert_eq!(value(&t, "authorization"), format!("Basic {}", base64(b"us@er:p%zz")));
+    }
+
+    #[test]
+    fn ours_replace_the_user_s_accept_and_content_type() {
+        let t = template(|p| p.headers = vec![("accept".into(), Secret::new("x"))], "http://h")
+            .expect("a template");
+        assert_eq!(value(&t, "accept"), "application/json");
+    }
+
+    #[test]
+    fn bad_headers_are_named() {
+        let with = |n: &str, v: &str| {
+            let header = (n.to_owned(), Secret::new(v));
+            template(|p| p.headers = vec![header], "http://h").map(|_| ())
+        };
+        assert!(matches!(with("bad name", "v"), Err(NetError::HeaderName { name }) if name == "bad name"));
+        assert!(matches!(with("X-A", "a\r\nb"), Err(NetError::HeaderValue { name }) if name == "X-A"));
+        assert!(matches!(with("content-length", "3"), Err(NetError::HeaderReserved { .. })));
+        assert!(with("X-A", "grün").is_ok());
+    }
+
+    #[test]
+    fn base64_is_the_standard_s() {
+        for (plain, coded) in
+            [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")]
+        {
+            assert_eq!(base64(plain.as_bytes()), coded);
+        }
+    }
+
+    #[test]
+    fn odd_paths_are_encoded_once() {
+        assert_eq!(in_request_line("/a b/ü%20?q={x}&y=1"), "/a%20b/%C3%BC%20?q=%7Bx%7D&y=1");
+    }
+}

@@ -1,0 +1,152 @@
+//! From a base URL to socket addresses: resolved when first needed, then kept.
+
+use std::cell::Cell;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+
+use aiperf_core::time::NS_PER_S;
+use aiperf_core::url::{BaseUrl, Scheme};
+use aiperf_os::mono_ns;
+use tokio::sync::Mutex;
+
+use crate::NetError;
+
+/// How long an address is kept, nanoseconds (AIPerf's DNS cache: 300 s).
+const KEPT_NS: u64 = 300 * NS_PER_S;
+
+/// Where a server listens. Simulated servers have been started and replaced by their own address before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerAddress {
+    /// TLS is spoken.
+    pub tls: bool,
+    /// Host name or address, without brackets.
+    pub host: String,
+    /// Port.
+    pub port: u16,
+}
+
+impl ServerAddress {
+    /// The address in `url`.
+    pub fn new(url: &BaseUrl) -> Result<Self, NetError> {
+        let tls = match url.scheme {
+            Scheme::Http => false,
+            Scheme::Https => true,
+            Scheme::Sim => return Err(NetError::SimAddress),
+        };
+        Ok(Self { tls, host: url.host.clone(), port: url.port })
+    }
+}
+
+/// Addresses and when they go stale.
+#[derive(Debug)]
+struct Kept {
+    addresses: Vec<SocketAddr>,
+    until_ns: u64,
+}
+
+/// Resolves one server's name. Requests that need it at the same time wait for one lookup.
+#[derive(Debug)]
+pub(crate) struct Resolver {
+    server: ServerAddress,
+    literal: Option<SocketAddr>,
+    kept: Mutex<Option<Kept>>,
+    /// Connections start at another address of the preferred family each time, so that a name with several spreads the load.
+    turn: Cell<usize>,
+}
+
+/// What a resolution gave: addresses in the order to try them, and its duration if anybody waited for the resolver.
+pub(crate) type Resolved = (io::Result<Vec<SocketAddr>>, Option<(u64, u64)>);
+
+impl Resolver {
+    pub(crate) fn new(server: ServerAddress) -> Self {
+        let literal = server.host.parse::<IpAddr>().ok().map(|ip| SocketAddr::new(ip, server.port));
+        Self { server, literal, kept: Mutex::new(None), turn: Cell::new(0) }
+    }
+
+    /// The addresses of the server, IPv4 first.
+    pub(crate) async fn resolve(&self) -> Resolved {
+        if let Some(address) = self.literal {
+            return (Ok(vec![address]), None);
+        }
+        if let Ok(kept) = self.kept.try_lock()
+            && let Some(fresh) = kept.as_ref().filter(|k| mono_ns() < k.until_ns)
+        {
+            return (Ok(self.in_turn(&fresh.addresses)), None);
+        }
+        let began = mono_ns();
+        let mut kept = self.kept.lock().await;
+        if let Some(fresh) = kept.as_ref().filter(|k| mono_ns() < k.until_ns) {
+            // Somebody else looked it up meanwhile; this request waited for it all the same.
+            return (Ok(self.in_turn(&fresh.addresses)), Some((began, mono_ns())));
+        }
+        let found = tokio::net::lookup_host((self.server.host.as_str(), self.server.port)).await;
+        let ended = mono_ns();
+        let result = found.map(Iterator::collect::<Vec<_>>).and_then(|mut addresses| {
+            addresses.sort_by_key(SocketAddr::is_ipv6);
+            addresses.dedup();
+            if addresses.is_empty() {
+                return Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address"));
+            }
+            let ordered = self.in_turn(&addresses);
+            *kept = Some(Kept { addresses, until_ns: ended.saturating_add(KEPT_NS) });
+            Ok(ordered)
+        });
+        (result, Some((began, ended)))
+    }
+
+    /// `addresses` with the first family's turned by one more place than last time.
+    fn in_turn(&self, addresses: &[SocketAddr]) -> Vec<SocketAddr> {
+        let mut ordered = addresses.to_vec();
+        let first_family = ordered.first().is_some_and(SocketAddr::is_ipv6);
+        let preferred = ordered.iter().take_while(|a| a.is_ipv6() == first_family).count();
+        if preferred > 1 {
+            ordered[..preferred].rotate_left(self.turn.get() % preferred);
+            self.turn.set(self.turn.get().wrapping_add(1));
+        }
+        ordered
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolver(url: &str) -> Resolver {
+        let url = BaseUrl::parse(url).expect("a URL");
+        Resolver::new(ServerAddress::new(&url).expect("an address"))
+    }
+
+    #[tokio::test]
+    async fn literals_need_no_resolver() {
+        let (addresses, waited) = resolver("http://[::1]:7").resolve().await;
+        assert_eq!(addresses.expect("an address"), ["[::1]:7".parse().expect("an address")]);
+        assert_eq!(waited, None);
+    }
+
+    #[tokio::test]
+    async fn a_name_is_looked_up_once_and_ipv4_comes_first() {
+        let resolver = resolver("http://localhost:7");
+        let (first, waited) = resolver.resolve().await;
+        let first = first.expect("localhost has an address");
+        assert!(waited.is_some_and(|(a, b)| a <= b));
+        assert!(first[0].is_ipv4() || first.iter().all(SocketAddr::is_ipv6));
+        let (again, waited) = resolver.resolve().await;
+        assert_eq!((again.expect("kept").len(), waited), (first.len(), None));
+    }
+
+    #[test]
+    fn several_addresses_take_turns_within_their_family() {
+        let resolver = resolver("http://name:7");
+        let addresses: Vec<SocketAddr> =
+            ["1.1.1.1:7", "2.2.2.2:7", "[::1]:7"].iter().map(|a| a.parse().expect("an address")).collect();
+        let firsts: Vec<SocketAddr> = (0..3).map(|_| resolver.in_turn(&addresses)[0]).collect();
+        assert_eq!(firsts, [addresses[0], addresses[1], addresses[0]]);
+        assert_eq!(resolver.in_turn(&addresses)[2], addresses[2]);
+    }
+
+    #[test]
+    fn a_simulated_server_has_no_socket() {
+        let url = BaseUrl::parse("sim://").expect("a URL");
+        assert!(matches!(ServerAddress::new(&url), Err(NetError::SimAddress)));
+    }
+}

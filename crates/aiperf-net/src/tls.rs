@@ -1,0 +1,96 @@
+//! TLS settings: which certificates are trusted.
+
+use std::sync::Arc;
+
+use aiperf_core::plan::EndpointPlan;
+use rustls::client::Resumption;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+
+use crate::NetError;
+
+/// The TLS settings of `plan`, to be shared by all shards.
+///
+/// Trusted are the system's certificates (`SSL_CERT_FILE` and `SSL_CERT_DIR` replace them), or Mozilla's built-in list where
+/// the system has none. With `verify_tls` off every certificate is accepted. Sessions are never resumed, so that each new
+/// connection costs a full handshake, as it does in AIPerf.
+pub fn tls_config(plan: &EndpointPlan) -> Result<Arc<ClientConfig>, NetError> {
+    let roots = if plan.verify_tls { trusted()? } else { RootCertStore::empty() };
+    with_roots(roots, plan.verify_tls)
+}
+
+/// Settings that trust `roots` alone, or everybody.
+pub(crate) fn with_roots(roots: RootCertStore, verify: bool) -> Result<Arc<ClientConfig>, NetError> {
+    let provider = Arc::new(ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|source| NetError::Tls { source })?;
+    let builder = if verify {
+        builder.with_root_certificates(roots)
+    } else {
+        builder.dangerous().with_custom_certificate_verifier(Arc::new(Anyone(provider)))
+    };
+    let mut config = builder.with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.resumption = Resumption::disabled();
+    Ok(Arc::new(config))
+}
+
+fn trusted() -> Result<RootCertStore, NetError> {
+    let loaded = rustls_native_certs::load_native_certs();
+    let mut store = RootCertStore::empty();
+    let (usable, _) = store.add_parsable_certificates(loaded.certs);
+    if usable > 0 {
+        return Ok(store);
+    }
+    // A store the user named must not be replaced silently by another.
+    for variable in ["SSL_CERT_FILE", "SSL_CERT_DIR"] {
+        if std::env::var_os(variable).is_some() {
+            let detail = loaded.errors.first().map_or_else(|| "it is empty".to_owned(), ToString::to_string);
+            return Err(NetError::Roots { variable, detail });
+        }
+    }
+    store.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
+    Ok(store)
+}
+
+/// Accepts every certificate. Signatures of the handshake are still checked: that costs nothing and keeps the stream whole.
+#[derive(Debug)]
+struct Anyone(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Anyone {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,167 @@
+//! One vocabulary for the token counts that servers report.
+//!
+//! The names are those of the vendors' own documents, as AIPerf 0.13.0 knows them: of each list the first key present counts,
+//! even when its value is no number (the count is then absent, not taken from a later key).
+
+use aiperf_core::usage::Usage;
+use serde_json::{Map, Value};
+
+const PROMPT: [&str; 5] =
+    ["prompt_tokens", "input_tokens", "promptTokenCount", "inputTokens", "input_token_count"];
+const COMPLETION: [&str; 5] =
+    ["completion_tokens", "output_tokens", "candidatesTokenCount", "outputTokens", "generated_token_count"];
+const TOTAL: [&str; 3] = ["total_tokens", "totalTokenCount", "totalTokens"];
+const PROMPT_DETAILS: [&str; 2] = ["prompt_tokens_details", "input_tokens_details"];
+const COMPLETION_DETAILS: [&str; 2] = ["completion_tokens_details", "output_tokens_details"];
+const CACHE_READ: [&str; 5] = [
+    "cache_read_input_tokens",
+    "prompt_cache_hit_tokens",
+    "cachedContentTokenCount",
+    "cacheReadInputTokens",
+    "cached_tokens",
+];
+const REASONING: [&str; 1] = ["thoughtsTokenCount"];
+/// Prompt keys of vendors whose prompt count leaves out what the cache served or took in…
+const DISJOINT_PROMPT: [&str; 2] = ["input_tokens", "inputTokens"];
+/// …and the keys that say so, which have to be added back.
+const DISJOINT_CACHE: [&str; 4] = [
+    "cache_read_input_tokens",
+    "cache_creation_input_tokens",
+    "cacheReadInputTokens",
+    "cacheWriteInputTokens",
+];
+
+/// Reads a usage object. `None` for what holds nothing (null, `{}`, not an object).
+///
+/// Envelopes (`usageMetadata`, `meta.tokens`, `meta.cached_tokens`, `tokens`) are lifted to the top without overwriting
+/// what is there. `billed_units` are money, not tokens, and stay where they are.
+pub fn read_usage(usage: &Value) -> Option<Usage> {
+    let usage = usage.as_object().filter(|u| !u.is_empty())?;
+    let lookup = Lookup::new(usage);
+    Some(Usage {
+        prompt_tokens: lookup.prompt(),
+        completion_tokens: lookup.first(&COMPLETION).and_then(count),
+        total_tokens: lookup.first(&TOTAL).and_then(count),
+        reasoning_tokens: lookup.detail_or(&COMPLETION_DETAILS, "reasoning_tokens", &REASONING),
+        cached_tokens: lookup.detail_or(&PROMPT_DETAILS, "cached_tokens", &CACHE_READ),
+    })
+}
+
+/// The usage object and its envelopes, in order of precedence.
+struct Lookup<'a> {
+    layers: [Option<&'a Map<String, Value>>; 4],
+    meta: Option<&'a Map<String, Value>>,
+}
+
+impl<'a> Lookup<'a> {
+    fn new(usage: &'a Map<String, Value>) -> Self {
+        let object = |key: &str| usage.get(key).and_then(Value::as_object);
+        let meta = object("meta");
+        let meta_tokens = meta.and_then(|m| m.get("tokens")).and_then(Value::as_object);
+        Self { layers: [Some(usage), object("usageMetadata"), meta_tokens, object("tokens")], meta }
+    }
+
+    fn get(&self, key: &str) -> Option<&'a Value> {
+        let top = self.layers[..3].iter().flatten().find_map(|l| l.get(key));
+        // `meta.cached_tokens` stands beside `meta.tokens` and is lifted right after it.
+        let meta = || self.meta.filter(|_| key == "cached_tokens").and_then(|m| m.get(key));
+        top.or_else(meta).or_else(|| self.layers[3].and_then(|l| l.get(key)))
+    }
+
+    fn first(&self, keys: &[&str]) -> Option<&'a Value> {
+        keys.iter().find_map(|k| self.get(k))
+    }
+
+    fn detail_or(&self, objects: &[&str], field: &str, keys: &[&str]) -> Option<u64> {
+        let nested = objects.iter().find_map(|o| self.get(o)?.as_object()?.get(field));
+        nested.and_then(count).or_else(|| self.first(keys).and_then(count))
+    }
+
+    fn prompt(&self) -> Option<u64> {
+        let (key, value) = PROMPT.iter().find_map(|k| Some((*k, self.get(k)?)))?;
+        let prompt = count(value)?;
+        if !DISJOINT_PROMPT.contains(&key) {
+            return Some(prompt);
+        }
+        let cache = DISJOINT_CACHE.iter().filter_map(|k| count(self.get(k)?));
+        Some(cache.fold(prompt, u64::saturating_add))
+    }
+}
+
+/// A token count: a whole number, also when written as `12.0`.
+fn count(value: &Value) -> Option<u64> {
+    value.as_u64().or_else(|| {
+        let number = value.as_f64()?;
+        // 2^53: above it a float no longer names one integer.
+        (number >= 0.0 && number.fract() == 0.0 && number < 9_007_199_254_740_992.0).then_some(number as u64)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn usage(
+        prompt: u64,
+        completion: u64,
+        total: Option<u64>,
+        reasoning: Option<u64>,
+        cached: Option<u64>,
+    ) -> Usage {
+        Usage {
+            prompt_tokens: Some(prompt),
+            completion_tokens: Some(completion),
+            total_tokens: total,
+            reasoning_tokens: reasoning,
+            cached_tokens: cached,
+        }
+    }
+
+    #[test]
+    fn each_vendor_s_words_are_known() {
+        let openai = json!({"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13,
+            "prompt_tokens_details": {"cached_tokens": 3}, "completion_tokens_details": {"reasoning_tokens": 2}});
+        assert_eq!(read_usage(&openai), Some(usage(9, 4, Some(13), Some(2), Some(3))));
+        let gemini = json!({"usageMetadata": {"promptTokenCount": 9, "candidatesTokenCount": 4, "totalTokenCount": 15,
+            "thoughtsTokenCount": 2, "cachedContentTokenCount": 1}});
+        assert_eq!(read_usage(&gemini), Some(usage(9, 4, Some(15), Some(2), Some(1))));
+        let cohere_1 = json!({"meta": {"tokens": {"input_tokens": 9, "output_tokens": 4}, "cached_tokens": 5,
+            "billed_units": {"input_tokens": 1}}});
+        assert_eq!(read_usage(&cohere_1), Some(usage(9, 4, None, None, Some(5))));
+        let cohere_2 =
+            json!({"tokens": {"input_tokens": 9, "output_tokens": 4}, "billed_units": {"input_tokens": 1}});
+        assert_eq!(read_usage(&cohere_2), Some(usage(9, 4, None, None, None)));
+        let deepseek = json!({"prompt_tokens": 9, "completion_tokens": 4, "prompt_cache_hit_tokens": 6});
+        assert_eq!(read_usage(&deepseek), Some(usage(9, 4, None, None, Some(6))));
+        let watsonx = json!({"input_token_count": 9, "generated_token_count": 4});
+        assert_eq!(read_usage(&watsonx), Some(usage(9, 4, None, None, None)));
+    }
+
+    #[test]
+    fn disjoint_cache_counts_are_added_back() {
+        let anthropic = json!({"input_tokens": 10, "output_tokens": 4, "cache_read_input_tokens": 100,
+            "cache_creation_input_tokens": 7});
+        assert_eq!(read_usage(&anthropic), Some(usage(117, 4, None, None, Some(100))));
+        let bedrock =
+            json!({"inputTokens": 10, "outputTokens": 4, "totalTokens": 14, "cacheReadInputTokens": 3});
+        assert_eq!(read_usage(&bedrock), Some(usage(13, 4, Some(14), None, Some(3))));
+        let openai = json!({"prompt_tokens": 10, "completion_tokens": 4, "cache_read_input_tokens": 3});
+        assert_eq!(read_usage(&openai), Some(usage(10, 4, None, None, Some(3))));
+    }
+
+    #[test]
+    fn nothing_is_made_up() {
+        assert_eq!(read_usage(&Value::Null), None);
+        assert_eq!(read_usage(&json!({})), None);
+        assert_eq!(read_usage(&json!([1])), None);
+        let odd =
+            json!({"prompt_tokens": "nine", "input_tokens": 3, "completion_tokens": -1, "total_tokens": 7.0});
+        assert_eq!(read_usage(&odd), Some(Usage { total_tokens: Some(7), ..Usage::default() }));
+        let null_details = json!({"prompt_tokens": 1, "completion_tokens": 0, "prompt_tokens_details": null});
+        assert_eq!(read_usage(&null_details), Some(usage(1, 0, None, None, None)));
+        let zero = json!({"prompt_tokens": 1, "completion_tokens": 0, "prompt_tokens_details": {"cached_tokens": 0}});
+        assert_eq!(read_usage(&zero), Some(usage(1, 0, None, None, Some(0))));
+    }
+}
