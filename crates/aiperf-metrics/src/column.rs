@@ -229,3 +229,107 @@ impl RealColumn {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::numpy_vectors::{INTEGERS, REALS};
+    use proptest::prelude::*;
+
+    fn generator(n: usize) -> impl Iterator<Item = u64> {
+        let next =
+            |x: &u64| Some(x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407));
+        std::iter::successors(Some(1), next).skip(1).take(n)
+    }
+
+    /// Length of a column and the bits numpy gave for it.
+    fn vectors(text: &str) -> impl Iterator<Item = (usize, Vec<u64>)> {
+        text.lines().map(|line| {
+            let (n, bits) = line.split_once(' ').expect("a length and bits");
+            let bits = bits.split(' ').map(|b| u64::from_str_radix(b, 16).expect("hexadecimal"));
+            (n.parse().expect("a length"), bits.collect())
+        })
+    }
+
+    fn bits(d: &Distribution) -> Vec<u64> {
+        [d.sum, d.avg, d.std].into_iter().chain(d.percentiles).map(f64::to_bits).collect()
+    }
+
+    fn ints(values: impl IntoIterator<Item = u64>) -> IntColumn {
+        let mut column = IntColumn::default();
+        for value in values {
+            column.push(value);
+        }
+        column
+    }
+
+    #[test]
+    fn reals_agree_with_numpy_to_the_last_bit() {
+        for (n, expected) in vectors(REALS) {
+            let mut column = RealColumn::default();
+            for x in generator(n) {
+                column.push((x >> 11) as f64 * 2f64.powi(-53) * 1000.0);
+            }
+            assert_eq!(bits(&column.distribution().expect("values")), expected, "{n} values");
+        }
+    }
+
+    #[test]
+    fn integers_agree_with_numpy_to_the_last_bit() {
+        for (n, expected) in vectors(INTEGERS) {
+            let column = ints(generator(n).map(|x| x >> 30));
+            assert_eq!(bits(&column.distribution().expect("values")), expected, "{n} values");
+        }
+    }
+
+    #[test]
+    fn an_empty_column_has_no_statistics() {
+        assert_eq!(IntColumn::default().distribution(), None);
+        let mut reals = RealColumn::default();
+        reals.push(f64::NAN);
+        reals.push(f64::INFINITY);
+        assert_eq!(reals.distribution(), None);
+    }
+
+    #[test]
+    fn a_value_costs_four_bytes_and_a_long_one_twelve() {
+        let column = ints([0, 4_294_967_294, 4_294_967_295, u64::MAX]);
+        assert_eq!(column.bytes(), 2 * 4 + 2 * 12);
+        assert_eq!(column.iter().collect::<Vec<_>>(), [0, 4_294_967_294, 4_294_967_295, u64::MAX]);
+        assert_eq!(column.distribution().map(|d| (d.min, d.max)), Some((0.0, u64::MAX as f64)));
+    }
+
+    /// Small, equal, around the edge of the short form, and huge values.
+    fn values() -> impl Strategy<Value = Vec<u64>> {
+        let value = prop_oneof![
+            0u64..5,
+            0u64..2_000_000,
+            any::<u32>().prop_map(u64::from),
+            (u64::from(u32::MAX) - 2)..(u64::from(u32::MAX) + 3),
+            any::<u64>()
+        ];
+        proptest::collection::vec(value, 1..300)
+    }
+
+    proptest! {
+        #[test]
+        fn passes_find_what_a_sort_finds(values in values()) {
+            let column = ints(values.iter().copied());
+            let mut sorted = values.clone();
+            sorted.sort_unstable();
+            let ranks: Vec<usize> = (0..values.len()).collect();
+            prop_assert_eq!(column.order_statistics(&ranks, 0), sorted.clone());
+            prop_assert_eq!(column.order_statistics(&ranks, usize::MAX), sorted);
+            prop_assert_eq!(column.iter().collect::<Vec<_>>(), values);
+        }
+
+        #[test]
+        fn appended_columns_are_one_column(a in values(), b in values()) {
+            let mut joined = ints(a.iter().copied());
+            joined.append(ints(b.iter().copied()));
+            let whole = ints([a, b].concat());
+            prop_assert_eq!(joined.distribution(), whole.distribution());
+            prop_assert_eq!(joined.sum(), whole.sum());
+        }
+    }
+}

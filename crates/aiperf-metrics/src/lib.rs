@@ -20,6 +20,8 @@ mod derived;
 mod errors;
 mod facts;
 mod formulas;
+#[cfg(test)]
+mod numpy_vectors;
 mod recorder;
 mod reference;
 mod spec;

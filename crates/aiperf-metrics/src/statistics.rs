@@ -145,3 +145,76 @@ impl Distribution {
         self.percentiles[8]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The rule read off the definition: nearest ranks found by counting, no index arithmetic shared with the code.
+    fn slow_percentile(values: &[f64], q: f64) -> f64 {
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let at = (sorted.len() - 1) as f64 * q / 100.0;
+        let below = sorted.iter().enumerate().filter(|(i, _)| *i as f64 <= at).map(|(_, v)| *v).next_back();
+        let above = sorted.iter().enumerate().find(|(i, _)| *i as f64 >= at).map(|(_, v)| *v);
+        let (below, above) =
+            (below.expect("rank 0 is never above"), above.expect("the last rank is never below"));
+        below + (above - below) * (at - at.floor())
+    }
+
+    #[test]
+    fn a_worked_example() {
+        // Ranks of 4 values: p25 → 0.75, p50 → 1.5, p90 → 2.7.
+        let sorted = [10.0, 20.0, 40.0, 80.0];
+        assert_eq!(percentile_of_sorted(&sorted, 25.0), Some(17.5));
+        assert_eq!(percentile_of_sorted(&sorted, 50.0), Some(30.0));
+        assert_eq!(percentile_of_sorted(&sorted, 90.0), Some(68.0));
+        assert_eq!(percentile_of_sorted(&sorted, 100.0), Some(80.0));
+        assert_eq!(percentile_of_sorted(&[], 50.0), None);
+        // Mean 37.5, squares of differences 756.25 + 306.25 + 6.25 + 1806.25 = 2875, divided by 4.
+        assert_eq!(population_std(4, 37.5, sorted.into_iter()).to_bits(), 718.75f64.sqrt().to_bits());
+    }
+
+    #[test]
+    fn every_name_of_a_statistic_is_known() {
+        let values = Distribution {
+            avg: 1.0,
+            min: 2.0,
+            max: 3.0,
+            std: 4.0,
+            percentiles: [5.0; 9],
+            sum: 6.0,
+            count: 7,
+        };
+        for name in STAT_NAMES {
+            assert!(values.get(name).is_some(), "{name}");
+        }
+        assert_eq!(values.get("p50"), Some(5.0));
+        assert_eq!(values.get("p33"), None);
+        assert_eq!(values.get("mean"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn percentiles_are_those_of_a_plain_sort(
+            values in proptest::collection::vec(-1e6f64..1e6, 1..200),
+            q in 0u8..=100
+        ) {
+            let mut sorted = values.clone();
+            sorted.sort_by(f64::total_cmp);
+            let fast = percentile_of_sorted(&sorted, q.into()).expect("values");
+            let slow = slow_percentile(&values, q.into());
+            prop_assert!((fast - slow).abs() <= 1e-9 * slow.abs().max(1.0), "{fast} {slow}");
+        }
+
+        #[test]
+        fn pairwise_is_the_sum(values in proptest::collection::vec(0u32..1_000_000, 0..2000)) {
+            let mut reals = values.iter().map(|v| f64::from(*v));
+            let sum = pairwise_sum(values.len(), &mut || reals.next().expect("as many as asked"));
+            prop_assert_eq!(reals.next(), None);
+            // Whole numbers below 2⁵³: every order gives the same.
+            prop_assert_eq!(sum as u64, values.iter().map(|v| u64::from(*v)).sum::<u64>());
+        }
+    }
+}
