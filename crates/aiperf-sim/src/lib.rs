@@ -1,1 +1,30 @@
-//! A simulated OpenAI-compatible inference server with a truth log and faults.
+//! A simulated OpenAI-compatible inference server with a truth log and faults, and scripted bad servers.
+//!
+//! [`start`] runs an engine model behind real HTTP on its own thread: it makes `sim://` and `aiperf sim` work, and is what
+//! clients are measured against, for it knows when each chunk was written and how many tokens there really were. A request
+//! goes through `server` (HTTP, routes), `request` and `prompt` (what is asked, counted), [`engine`] (when each token is
+//! done; pure), `desk` (the engine's clock), `body` and `wire` (bytes at that moment), `ticket` and [`truth`] (the books).
+//!
+//! [`scripted`] plays byte-exact scripts instead, for the tests of a client's error paths.
+
+mod answer;
+mod body;
+mod desk;
+pub mod engine;
+mod error;
+pub mod fault;
+mod metrics;
+mod option;
+mod prompt;
+mod request;
+pub mod scripted;
+mod server;
+mod ticket;
+pub mod truth;
+mod wire;
+pub mod words;
+
+pub use error::SimError;
+pub use option::{OPTIONS, SimConfig, SimOption};
+pub use server::{Listen, SimHandle, start};
+pub use truth::{SimTotals, TruthHeader, TruthOutcome, TruthRecord};
