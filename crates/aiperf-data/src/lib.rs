@@ -1,1 +1,40 @@
-//! Corpora, prompt synthesis and dataset loaders: a workload is a function of (plan, seed, index).
+//! Corpora, prompt synthesis and loaders: what a run asks.
+//!
+//! A [`Workload`] is opened once from the plan and then read by position, from any thread, in any order:
+//! `conversation(i)` depends on (plan, seed, i) alone. Nothing is made before it is asked for and nothing is kept after, so
+//! memory does not grow with the number of prompts.
+//!
+//! * Synthetic prompts are cut from a corpus to exactly the number of tokens asked for, as the run's tokenizer counts.
+//! * Files are checked whole when they are opened and indexed by row; a row is read again when it is sent.
+
+mod corpus;
+mod cut;
+mod error;
+mod file;
+mod models;
+mod search;
+mod synthetic;
+#[cfg(test)]
+mod toys;
+mod workload;
+
+use std::sync::Arc;
+
+use aiperf_core::plan::{DatasetPlan, FileFormat, Plan};
+use aiperf_tokens::Tokenizer;
+
+pub use error::{DataError, RowProblem};
+pub use workload::{Sequential, Workload, WorkloadFacts, WorkloadKind, repeat_notes};
+
+/// Opens the workload of a plan. Synthetic prompts need the run's `tokenizer`; files do not.
+pub fn open(plan: &Plan, tokenizer: Option<Arc<dyn Tokenizer>>) -> Result<Arc<dyn Workload>, DataError> {
+    match &plan.dataset {
+        DatasetPlan::Synthetic(set) => {
+            let tokenizer = tokenizer.ok_or(DataError::NoTokenizer)?;
+            Ok(Arc::new(synthetic::Synthetic::new(plan, set, tokenizer)?))
+        }
+        DatasetPlan::File(set) => match set.format {
+            FileFormat::SingleTurn => Ok(Arc::new(file::SingleTurnFile::open(plan, set)?)),
+        },
+    }
+}

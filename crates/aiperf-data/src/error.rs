@@ -1,0 +1,141 @@
+//! What can be wrong with a workload.
+
+use std::path::PathBuf;
+
+/// Why a workload cannot be opened or a conversation cannot be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DataError {
+    /// A file without a single row.
+    #[error("{}: holds no rows", path.display())]
+    EmptyFile {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A packed file.
+    #[error("{}: is compressed; unpack it first", path.display())]
+    Compressed {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A workload without entries.
+    #[error("a data set needs at least 1 entry")]
+    NoEntries,
+    /// No model is named.
+    #[error("no model is named")]
+    NoModel,
+    /// The tokenizer gives no text of this length.
+    #[error(
+        "tokenizer '{tokenizer}' makes no text of {asked} tokens from the corpus; the nearest found has {nearest}"
+    )]
+    NoTextOfLength {
+        /// The tokenizer's name.
+        tokenizer: String,
+        /// Tokens asked for.
+        asked: usize,
+        /// The nearest count found.
+        nearest: usize,
+    },
+    /// Prompts are made to a length in tokens, and there is nothing to count with.
+    #[error("synthetic prompts need a tokenizer")]
+    NoTokenizer,
+    /// Something that is no regular file: it is read again while the run goes on.
+    #[error("{}: is not a regular file", path.display())]
+    NotAFile {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A position outside the workload.
+    #[error("conversation {index} of {len} does not exist")]
+    OutOfRange {
+        /// The position asked for.
+        index: usize,
+        /// Number of conversations.
+        len: usize,
+    },
+    /// The file cannot be read.
+    #[error("{}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// A row that cannot be sent.
+    #[error("{}:{line}{}: {problem}", path.display(), column.map(|c| format!(":{c}")).unwrap_or_default())]
+    Row {
+        /// The file.
+        path: PathBuf,
+        /// Line in the file, from 1.
+        line: u64,
+        /// Byte in the line, from 1, where one is to blame.
+        column: Option<usize>,
+        /// What is wrong.
+        problem: RowProblem,
+    },
+}
+
+/// What is wrong with one row of a file.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RowProblem {
+    /// Singular and plural of the same thing.
+    #[error("'text' and 'texts' cannot be set together")]
+    BothTexts,
+    /// A moment and a pause.
+    #[error("'timestamp' and 'delay' cannot be set together")]
+    BothTimes,
+    /// Media are not sent yet.
+    #[error(
+        "'{field}' is not supported yet (images, audio and video come later); text fields are 'text' and 'texts'"
+    )]
+    Media {
+        /// The field.
+        field: &'static str,
+    },
+    /// A field of another type or range.
+    #[error("'{field}' must be {wanted}, not {found}")]
+    Field {
+        /// The field.
+        field: &'static str,
+        /// What is allowed.
+        wanted: &'static str,
+        /// What is there, shortened.
+        found: String,
+    },
+    /// Broken JSON.
+    #[error("not valid JSON: {reason}")]
+    Json {
+        /// The parser's reason.
+        reason: String,
+    },
+    /// The row ends inside a value.
+    #[error("the row ends in the middle of its JSON; is the file cut off?")]
+    Truncated,
+    /// Nothing to send.
+    #[error("holds neither 'text' nor 'texts'")]
+    NoText,
+    /// JSON, but not an object.
+    #[error("a row must be a JSON object, not {found}")]
+    NotAnObject {
+        /// What is there, shortened.
+        found: String,
+    },
+    /// A moment to send at.
+    #[error(
+        "holds a 'timestamp', and a fixed schedule comes later; pass --no-fixed-schedule to send these rows by the \
+         phase's own pacing"
+    )]
+    Timestamp,
+    /// More rows of one session than requests can be numbered.
+    #[error("session '{session}' has more than {max} rows")]
+    TooManyTurns {
+        /// The session.
+        session: String,
+        /// The most.
+        max: usize,
+    },
+    /// Bytes that are not UTF-8.
+    #[error("is not UTF-8")]
+    NotUtf8,
+}

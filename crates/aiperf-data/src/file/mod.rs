@@ -1,0 +1,7 @@
+//! The user's own prompts. A format is a file of this folder.
+
+mod index;
+mod row;
+mod single_turn;
+
+pub(crate) use single_turn::SingleTurnFile;

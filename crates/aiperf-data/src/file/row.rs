@@ -1,0 +1,280 @@
+//! One row of a `single_turn` file: a self-contained request as a JSON object.
+//!
+//! `null` is absence everywhere, and so are an empty `text`, an empty `texts` and a zero `timestamp` or `delay`, as in AIPerf.
+
+use serde_json::{Map, Value};
+
+use crate::error::RowProblem;
+
+/// Milliseconds to nanoseconds.
+const NS_PER_MS: f64 = 1e6;
+/// Most characters of a value repeated in a message.
+const SHOWN: usize = 40;
+const MEDIA: [&str; 7] = ["image", "images", "image_uuids", "audio", "audios", "video", "videos"];
+
+/// What a row asks for.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub(crate) struct Row {
+    /// All texts, in order; at least one.
+    pub(crate) texts: Vec<String>,
+    pub(crate) role: Option<String>,
+    /// Rows of one session are sent in order.
+    pub(crate) session_id: Option<String>,
+    /// Output limit, tokens; at least 1.
+    pub(crate) output_length: Option<u64>,
+    /// Merged into the request body.
+    pub(crate) extra: Map<String, Value>,
+    /// Moment to be sent at, milliseconds; 0 is kept, for it still says that the file is a schedule.
+    pub(crate) timestamp_ms: Option<f64>,
+    /// Think time, nanoseconds.
+    pub(crate) delay_ns: Option<u64>,
+    /// Keys that mean nothing here, as AIPerf ignores them.
+    pub(crate) unknown: Vec<String>,
+}
+
+/// A problem and the byte of the line (from 1) where it is, if one is to blame.
+pub(crate) type Placed = (Option<usize>, RowProblem);
+
+impl Row {
+    /// Reads a line without its line end.
+    pub(crate) fn parse(line: &[u8]) -> Result<Self, Placed> {
+        let line = std::str::from_utf8(line).map_err(|e| (Some(e.valid_up_to() + 1), RowProblem::NotUtf8))?;
+        let value = serde_json::from_str(line).map_err(|e| broken(&e))?;
+        Self::from_value(value).map_err(|problem| (None, problem))
+    }
+
+    fn from_value(value: Value) -> Result<Self, RowProblem> {
+        let Value::Object(map) = value else {
+            return Err(RowProblem::NotAnObject { found: shown(&value) });
+        };
+        let mut row = Self::default();
+        let mut text = None;
+        let mut texts = Vec::new();
+        for (key, value) in map {
+            if let Some(field) = MEDIA.into_iter().find(|m| *m == key) {
+                if is_set(&value) {
+                    return Err(RowProblem::Media { field });
+                }
+                continue;
+            }
+            if value.is_null() {
+                continue;
+            }
+            match key.as_str() {
+                "text" => text = Some(string("text", value)?).filter(|t| !t.is_empty()),
+                "texts" => texts = contents(value)?,
+                "role" => row.role = Some(string("role", value)?),
+                "session_id" => row.session_id = Some(string("session_id", value)?).filter(|s| !s.is_empty()),
+                "output_length" => row.output_length = Some(length(&value)?),
+                "timestamp" => row.timestamp_ms = Some(time("timestamp", &value)?),
+                "delay" => row.delay_ns = Some((time("delay", &value)? * NS_PER_MS).round() as u64),
+                "extra" => match value {
+                    Value::Object(extra) => row.extra = extra,
+                    other => return Err(wrong("extra", "an object", &other)),
+                },
+                "type" if value == "single_turn" => {}
+                "type" => return Err(wrong("type", "\"single_turn\"", &value)),
+                _ => row.unknown.push(key),
+            }
+        }
+        if row.timestamp_ms.is_some_and(|t| t > 0.0) && row.delay_ns.is_some_and(|d| d > 0) {
+            return Err(RowProblem::BothTimes);
+        }
+        row.texts = match (text, texts.is_empty()) {
+            (Some(_), false) => return Err(RowProblem::BothTexts),
+            (Some(text), true) => vec![text],
+            (None, false) => texts,
+            (None, true) => return Err(RowProblem::NoText),
+        };
+        Ok(row)
+    }
+}
+
+/// What the JSON parser says, without the line number it counts in this one line.
+fn broken(error: &serde_json::Error) -> Placed {
+    if error.is_eof() {
+        return (Some(error.column()), RowProblem::Truncated);
+    }
+    let said = error.to_string();
+    let reason = said.rsplit_once(" at line ").map_or(said.as_str(), |(reason, _)| reason);
+    (Some(error.column()), RowProblem::Json { reason: reason.to_owned() })
+}
+
+/// Strings, or objects with a list of `contents`; their texts in order.
+fn contents(value: Value) -> Result<Vec<String>, RowProblem> {
+    const WANTED: &str = "a list of strings or of objects with a list of strings named 'contents'";
+    let Value::Array(items) = value else {
+        return Err(wrong("texts", WANTED, &value));
+    };
+    let mut texts = Vec::with_capacity(items.len());
+    for item in items {
+        match item {
+            Value::String(text) => texts.push(text),
+            Value::Object(mut object) => match object.remove("contents") {
+                Some(Value::Array(parts)) => {
+                    for part in parts {
+                        texts.push(match part {
+                            Value::String(text) => text,
+                            other => return Err(wrong("texts", WANTED, &other)),
+                        });
+                    }
+                }
+                Some(other) => return Err(wrong("texts", WANTED, &other)),
+                None => return Err(wrong("texts", WANTED, &Value::Object(object))),
+            },
+            other => return Err(wrong("texts", WANTED, &other)),
+        }
+    }
+    Ok(texts)
+}
+
+fn string(field: &'static str, value: Value) -> Result<String, RowProblem> {
+    match value {
+        Value::String(text) => Ok(text),
+        other => Err(wrong(field, "a string", &other)),
+    }
+}
+
+/// A count of tokens; 16.0 is 16.
+fn length(value: &Value) -> Result<u64, RowProblem> {
+    let whole = value
+        .as_u64()
+        .or_else(|| value.as_f64().filter(|f| f.fract() == 0.0 && (0.0..9e15).contains(f)).map(|f| f as u64));
+    whole.filter(|n| *n > 0).ok_or_else(|| wrong("output_length", "a whole number above 0", value))
+}
+
+/// Milliseconds.
+fn time(field: &'static str, value: &Value) -> Result<f64, RowProblem> {
+    value
+        .as_f64()
+        .filter(|t| *t >= 0.0)
+        .ok_or_else(|| wrong(field, "a number of milliseconds, 0 or more", value))
+}
+
+/// Whether a media field holds anything.
+fn is_set(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::String(text) => !text.is_empty(),
+        Value::Array(items) => !items.is_empty(),
+        _ => true,
+    }
+}
+
+fn wrong(field: &'static str, wanted: &'static str, found: &Value) -> RowProblem {
+    RowProblem::Field { field, wanted, found: shown(found) }
+}
+
+/// A value as JSON, shortened.
+fn shown(value: &Value) -> String {
+    aiperf_core::text::for_terminal(&value.to_string(), SHOWN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn parse(line: &str) -> Result<Row, Placed> {
+        Row::parse(line.as_bytes())
+    }
+
+    fn problem(line: &str) -> RowProblem {
+        parse(line).expect_err("a bad row").1
+    }
+
+    #[test]
+    fn all_text_fields_are_read() {
+        let row = parse(
+            r#"{"type":"single_turn","text":"Hi","role":"system","session_id":"s","output_length":16,
+                "delay":1.5,"timestamp":0,"extra":{"top_k":3},"note":"x"}"#,
+        )
+        .expect("a good row");
+        assert_eq!(row.texts, ["Hi"]);
+        assert_eq!((row.role.as_deref(), row.session_id.as_deref()), (Some("system"), Some("s")));
+        assert_eq!(
+            (row.output_length, row.delay_ns, row.timestamp_ms),
+            (Some(16), Some(1_500_000), Some(0.0))
+        );
+        assert_eq!((row.extra["top_k"].as_i64(), row.unknown), (Some(3), vec!["note".to_owned()]));
+    }
+
+    #[test]
+    fn texts_come_as_strings_and_as_objects() {
+        let row = parse(r#"{"texts":["a",{"name":"n","contents":["b","c"]},{"contents":[]}]}"#)
+            .expect("a good row");
+        assert_eq!(row.texts, ["a", "b", "c"]);
+        let row = parse(r#"{"text":null,"texts":["a"],"images":[],"audio":null,"session_id":null}"#)
+            .expect("nulls are absent");
+        assert_eq!((row.texts, row.session_id), (vec!["a".to_owned()], None));
+        let row = parse(r#"{"text":"","texts":["a"]}"#).expect("an empty text is none");
+        assert_eq!(row.texts, ["a"]);
+        assert_eq!(
+            parse(r#"{"text":"a","output_length":8.0}"#).expect("a whole number").output_length,
+            Some(8)
+        );
+    }
+
+    #[test]
+    fn bad_rows_name_the_field() {
+        assert_eq!(problem(r#"{"text":"a","texts":["b"]}"#), RowProblem::BothTexts);
+        assert_eq!(problem(r#"{"text":"a","timestamp":5,"delay":5}"#), RowProblem::BothTimes);
+        for line in [r#"{"role":"user"}"#, r#"{"text":""}"#, r#"{"texts":[]}"#, "{}"] {
+            assert_eq!(problem(line), RowProblem::NoText);
+        }
+        for field in MEDIA {
+            let line = format!(r#"{{"text":"a","{field}":["x"]}}"#);
+            assert!(matches!(problem(&line), RowProblem::Media { field: f } if f == field));
+        }
+        for (line, field) in [
+            (r#"{"text":1}"#, "text"),
+            (r#"{"texts":"a"}"#, "texts"),
+            (r#"{"texts":[1]}"#, "texts"),
+            (r#"{"texts":[{"name":"a"}]}"#, "texts"),
+            (r#"{"texts":[{"contents":"a"}]}"#, "texts"),
+            (r#"{"texts":[{"contents":[2]}]}"#, "texts"),
+            (r#"{"text":"a","role":1}"#, "role"),
+            (r#"{"text":"a","session_id":1}"#, "session_id"),
+            (r#"{"text":"a","output_length":0}"#, "output_length"),
+            (r#"{"text":"a","output_length":-1}"#, "output_length"),
+            (r#"{"text":"a","output_length":1.5}"#, "output_length"),
+            (r#"{"text":"a","output_length":"16"}"#, "output_length"),
+            (r#"{"text":"a","delay":-1}"#, "delay"),
+            (r#"{"text":"a","timestamp":"now"}"#, "timestamp"),
+            (r#"{"text":"a","extra":[]}"#, "extra"),
+            (r#"{"text":"a","type":"multi_turn"}"#, "type"),
+        ] {
+            assert!(matches!(problem(line), RowProblem::Field { field: f, .. } if f == field), "{line}");
+        }
+        assert_eq!(problem("[1]"), RowProblem::NotAnObject { found: "[1]".into() });
+        let long =
+            problem(&format!(r#"{{"text":"a","role":{{"k":"{}"}}}}"#, "\u{1b}x".repeat(90))).to_string();
+        assert!(long.len() < 120 && !long.contains('\u{1b}'), "{long}");
+    }
+
+    #[test]
+    fn broken_bytes_are_placed() {
+        assert_eq!(parse(r#"{"text":"a","#).expect_err("cut off"), (Some(12), RowProblem::Truncated));
+        let (column, problem) = parse(r#"{"text":"a" "role":"b"}"#).expect_err("a comma is missing");
+        assert_eq!(column, Some(13));
+        assert_eq!(problem, RowProblem::Json { reason: "expected `,` or `}`".into() });
+        assert_eq!(
+            Row::parse(b"{\"text\":\"\xff\"}").expect_err("not UTF-8"),
+            (Some(10), RowProblem::NotUtf8)
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_panics(line in prop::collection::vec(any::<u8>(), 0..60)) {
+            let read = Row::parse(&line);
+            prop_assert!(read.is_err() || !read.expect("checked").texts.is_empty());
+        }
+
+        #[test]
+        fn any_text_comes_back(text in ".+", role in ".*") {
+            let row = parse(&serde_json::json!({"text": text, "role": role}).to_string()).expect("a good row");
+            prop_assert_eq!((row.texts, row.role), (vec![text], Some(role)));
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Small tokenizers for the tests, each with one trait that real ones have.
+
+use std::sync::Arc;
+
+use aiperf_core::plan::{
+    ArtifactsPlan, ConnectionReuse, DatasetPlan, EndpointKind, EndpointPlan, ExportLevel, LogLevel,
+    ModelSelection, Plan, RuntimePlan, Ui,
+};
+use aiperf_core::url::BaseUrl;
+use aiperf_tokens::{ChatTemplate, Tokenizer};
+
+/// How a toy cuts text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// Each letter is a token, spaces too.
+    Letters,
+    /// Before each space, then in pieces of four: byte-pair vocabularies.
+    Words,
+    /// The same behind a space put before each text: SentencePiece.
+    Prefixed,
+    /// In pieces of five whatever they hold: merges over spaces, so counts do not add up.
+    Pieces,
+    /// Two tokens a letter: no text has an odd count.
+    Even,
+    /// Each word is one token, and the first of a text none.
+    FreeFirst,
+}
+
+pub(crate) const ALL_EXACT: [Cut; 5] = [Cut::Letters, Cut::Words, Cut::Prefixed, Cut::Pieces, Cut::FreeFirst];
+
+/// A toy; its ids are the first letters of its tokens.
+#[derive(Debug)]
+pub(crate) struct Toy {
+    pub(crate) cut: Cut,
+    pub(crate) specials: usize,
+}
+
+impl Toy {
+    pub(crate) fn new(cut: Cut) -> Arc<dyn Tokenizer> {
+        Arc::new(Self { cut, specials: 0 })
+    }
+}
+
+fn by_words(text: &str, size: usize, ids: &mut Vec<u32>) {
+    let letters: Vec<char> = text.chars().collect();
+    let mut start = 0;
+    for end in 1..=letters.len() {
+        if end == letters.len() || letters[end] == ' ' {
+            ids.extend(letters[start..end].chunks(size).map(|piece| piece[0] as u32));
+            start = end;
+        }
+    }
+}
+
+impl Tokenizer for Toy {
+    fn name(&self) -> &'static str {
+        "toy"
+    }
+
+    fn encode(&self, text: &str, ids: &mut Vec<u32>) {
+        match self.cut {
+            Cut::Letters => ids.extend(text.chars().map(u32::from)),
+            Cut::Words => by_words(text, 4, ids),
+            Cut::Prefixed => by_words(&format!(" {text}"), 6, ids),
+            Cut::Pieces => {
+                let letters: Vec<char> = text.chars().collect();
+                ids.extend(letters.chunks(5).map(|piece| piece[0] as u32));
+            }
+            Cut::Even => ids.extend(text.chars().flat_map(|c| [c as u32; 2])),
+            Cut::FreeFirst => {
+                ids.extend(text.split(' ').skip(1).map(|w| w.chars().next().map_or(0, u32::from)));
+            }
+        }
+    }
+
+    fn decode(&self, ids: &[u32]) -> String {
+        ids.iter().filter_map(|id| char::from_u32(*id)).collect()
+    }
+
+    fn vocab_size(&self) -> usize {
+        128
+    }
+
+    fn token_ids(&self) -> Vec<u32> {
+        (0..128).collect()
+    }
+
+    fn is_special(&self, _: u32) -> bool {
+        false
+    }
+
+    fn prompt_specials(&self) -> usize {
+        self.specials
+    }
+
+    fn chat_template(&self) -> Option<&ChatTemplate> {
+        None
+    }
+
+    fn bos_token(&self) -> Option<&str> {
+        None
+    }
+
+    fn eos_token(&self) -> Option<&str> {
+        None
+    }
+
+    fn token_id(&self, _: &str) -> Option<u32> {
+        None
+    }
+}
+
+/// A plan around a data set.
+pub(crate) fn plan(dataset: DatasetPlan, kind: EndpointKind) -> Plan {
+    Plan {
+        models: vec!["a".into(), "b".into()],
+        model_selection: ModelSelection::RoundRobin,
+        endpoint: EndpointPlan {
+            kind,
+            url: BaseUrl::parse("http://localhost:1").expect("a good URL"),
+            path: None,
+            streaming: false,
+            timeout_ns: 1,
+            api_key: None,
+            headers: Vec::new(),
+            extra: serde_json::Map::new(),
+            legacy_max_tokens: false,
+            server_token_count: false,
+            reuse: ConnectionReuse::Pooled,
+            session_header: "X-Correlation-ID".into(),
+            verify_tls: true,
+            max_response_bytes: 1,
+        },
+        dataset,
+        tokenizer: None,
+        phases: Vec::new(),
+        artifacts: ArtifactsPlan { dir: "out".into(), prefix: None, level: ExportLevel::Summary, schema: 1 },
+        runtime: RuntimePlan {
+            max_shards: None,
+            ui: Ui::None,
+            stats_interval_s: 0.0,
+            log_level: LogLevel::Error,
+        },
+        seed: 42,
+        seed_given: true,
+        cli_command: String::new(),
+        input_config: serde_json::Value::Null,
+    }
+}

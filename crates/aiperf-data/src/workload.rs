@@ -1,0 +1,158 @@
+//! What the rest of the program sees of a workload.
+
+use std::fmt;
+
+use aiperf_core::conversation::Conversation;
+
+use crate::error::DataError;
+
+/// A set of conversations, by position.
+///
+/// `conversation(i)` is a function of the plan, its seed and `i`: callable in any order, from any thread, ahead of the
+/// send or just in time, and always the same.
+pub trait Workload: Send + Sync + fmt::Debug {
+    /// Number of conversations; at least one.
+    fn len(&self) -> usize;
+
+    /// Never: a workload without conversations is refused when it is opened.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The conversation at position `index` (below [`Self::len`]).
+    fn conversation(&self, index: usize) -> Result<Conversation, DataError>;
+
+    /// What it is and what a user should know about it.
+    fn describe(&self) -> WorkloadFacts;
+}
+
+/// Where conversations come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WorkloadKind {
+    /// Made from a corpus.
+    Synthetic,
+    /// A file of self-contained requests.
+    SingleTurn,
+}
+
+impl WorkloadKind {
+    /// The name users type and files hold.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Synthetic => "synthetic",
+            Self::SingleTurn => "single_turn",
+        }
+    }
+}
+
+/// What a workload is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkloadFacts {
+    /// Where conversations come from.
+    pub kind: WorkloadKind,
+    /// Number of conversations.
+    pub entries: usize,
+    /// Number of turns of all conversations together.
+    pub turns: u64,
+    /// Turns of the longest conversation.
+    pub most_turns: usize,
+    /// What a user should know, one line each, in no need of a prefix.
+    pub notes: Vec<String>,
+}
+
+/// Which conversation a session takes: the next one, from the first again after the last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sequential {
+    len: usize,
+}
+
+impl Sequential {
+    /// Over a workload of `len` conversations.
+    pub const fn new(len: usize) -> Self {
+        Self { len }
+    }
+
+    /// The position of the conversation that session number `session` of a phase takes; 0 in an empty workload.
+    pub const fn entry_for(self, session: u64) -> usize {
+        match (session as u128).checked_rem(self.len as u128) {
+            Some(entry) => entry as usize,
+            None => 0,
+        }
+    }
+}
+
+/// What repeats in a run whose measured phases start `sessions` sessions of one request and whose warm-up starts
+/// `warmup_sessions`, over `entries` different prompts, when each phase begins at the first prompt. One line for each thing
+/// that is so; both let a prefix cache answer better than new prompts would.
+pub fn repeat_notes(sessions: u64, warmup_sessions: u64, entries: usize) -> Vec<String> {
+    let entries = entries as u64;
+    let mut notes = Vec::new();
+    if entries == 0 {
+        return notes;
+    }
+    if sessions > entries {
+        let most = sessions.div_ceil(entries);
+        notes.push(format!(
+            "{sessions} requests use {entries} distinct {}, so {} up to {most} times; a prefix cache will help from the second on",
+            plural(entries, "prompt"),
+            if entries == 1 { "it is sent" } else { "each is sent" },
+        ));
+    }
+    let shared = sessions.min(warmup_sessions).min(entries);
+    if shared > 0 {
+        notes.push(format!(
+            "the warm-up sends {shared} {} that {} measured later, so a prefix cache already knows {}",
+            plural(shared, "prompt"),
+            if shared == 1 { "is" } else { "are" },
+            if shared == 1 { "it" } else { "them" },
+        ));
+    }
+    notes
+}
+
+/// `word`, with an s unless there is one of it.
+pub(crate) fn plural(count: u64, word: &str) -> String {
+    if count == 1 { word.to_owned() } else { format!("{word}s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_take_entries_in_order_and_begin_again() {
+        let sampler = Sequential::new(5);
+        assert_eq!([0, 1, 4, 5, 14].map(|s| sampler.entry_for(s)), [0, 1, 4, 0, 4]);
+        assert_eq!(sampler.entry_for(u64::MAX), (u64::MAX % 5) as usize);
+        assert_eq!(Sequential::new(0).entry_for(3), 0);
+    }
+
+    #[test]
+    fn repeats_are_told_with_their_numbers() {
+        assert_eq!(
+            repeat_notes(15, 0, 5),
+            [
+                "15 requests use 5 distinct prompts, so each is sent up to 3 times; a prefix cache will help from the second on"
+            ]
+        );
+        assert_eq!(
+            repeat_notes(5, 7, 5),
+            ["the warm-up sends 5 prompts that are measured later, so a prefix cache already knows them"]
+        );
+        assert_eq!(
+            repeat_notes(10, 1, 100),
+            ["the warm-up sends 1 prompt that is measured later, so a prefix cache already knows it"]
+        );
+        assert_eq!(
+            repeat_notes(3, 0, 1),
+            [
+                "3 requests use 1 distinct prompt, so it is sent up to 3 times; a prefix cache will help from the second on"
+            ]
+        );
+        assert!(
+            repeat_notes(5, 0, 5).is_empty()
+                && repeat_notes(0, 9, 5).is_empty()
+                && repeat_notes(9, 9, 0).is_empty()
+        );
+    }
+}
