@@ -132,3 +132,239 @@ fn distance_pct(theirs: u64, ours: u64) -> Option<f64> {
 fn per(what: f64, by: f64) -> Option<f64> {
     (by > 0.0).then(|| what / by).filter(|v| v.is_finite())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::ChunkFact;
+    use aiperf_core::outcome::Outcome;
+    use proptest::prelude::*;
+
+    /// Sent at 1 s; reasoning at +50 ms, text at +70, +70 and +130 ms; 2 reasoning and 3 answer tokens of 10 asked.
+    fn example() -> Facts {
+        let at = |ms: u64, answer| ChunkFact { at_ns: 1_000_000_000 + ms * 1_000_000, answer };
+        Facts {
+            outcome: Outcome::Completed,
+            start_ns: 1_000_000_000,
+            end_ns: 1_140_000_000,
+            scheduled_ns: Some(990_000_000),
+            chunks: vec![at(50, false), at(70, true), at(70, true), at(130, true)],
+            isl: Some(100),
+            output_tokens: Some(3),
+            reasoning_tokens: Some(2),
+            requested_osl: Some(10),
+            usage: Some(Usage {
+                prompt_tokens: Some(112),
+                completion_tokens: Some(5),
+                total_tokens: Some(117),
+                reasoning_tokens: Some(3),
+                cached_tokens: None,
+            }),
+        }
+    }
+
+    fn near(value: Option<f64>, expected: f64) {
+        let value = value.expect("a value");
+        assert!((value - expected).abs() <= 1e-12 * expected.abs(), "{value} is not {expected}");
+    }
+
+    #[test]
+    fn a_worked_example_of_each_rule() {
+        let f = example();
+        assert_eq!(time_to_first_token(&f), Some(50_000_000));
+        assert_eq!(time_to_second_token(&f), Some(20_000_000));
+        assert_eq!(time_to_first_output_token(&f), Some(70_000_000));
+        assert_eq!(request_latency(&f), Some(130_000_000));
+        assert_eq!(scheduled_latency(&f), Some(140_000_000));
+        assert_eq!(decode_duration(&f), Some(80_000_000));
+        assert_eq!(inter_chunk_latency(&f), Some(vec![20_000_000, 0, 60_000_000]));
+        assert_eq!(output_sequence_length(&f), Some(5));
+        assert_eq!(output_token_count(&f), Some(3));
+        near(inter_token_latency(&f), 20_000_000.0); // 80 ms ÷ 4
+        near(output_token_throughput_per_user(&f), 50.0); // 1 ÷ 0.020 s
+        near(e2e_output_token_throughput(&f), 5.0 / 0.13);
+        near(prefill_throughput_per_user(&f), 2000.0); // 100 ÷ 0.050 s
+        near(osl_mismatch_diff_pct(&f), -50.0);
+        assert_eq!(osl_mismatch(&f), Some(1)); // 5 tokens off, 0.5 allowed
+        assert_eq!(ended_early(&f), Some(true));
+        near(usage_prompt_diff_pct(&f), 12.0);
+        near(usage_completion_diff_pct(&f).map(|v| v + 1.0), 1.0);
+        near(usage_reasoning_diff_pct(&f), 50.0);
+        assert_eq!(usage_discrepancy(&f), Some(1));
+    }
+
+    #[test]
+    fn what_is_missing_makes_no_value() {
+        let bare = Facts {
+            chunks: vec![],
+            isl: None,
+            output_tokens: None,
+            reasoning_tokens: None,
+            requested_osl: None,
+            usage: None,
+            scheduled_ns: None,
+            ..example()
+        };
+        assert_eq!(time_to_first_token(&bare), None);
+        assert_eq!(request_latency(&bare), None);
+        assert_eq!(output_sequence_length(&bare), None);
+        assert_eq!(osl_mismatch(&bare), None);
+        assert_eq!(usage_discrepancy(&bare), None);
+        let one = Facts { chunks: example().chunks[1..2].to_vec(), ..example() };
+        assert_eq!(time_to_second_token(&one), None);
+        assert_eq!(inter_chunk_latency(&one), None);
+        assert_eq!(output_token_throughput_per_user(&one), None, "a pace of zero nanoseconds per token");
+        let silent = Facts { chunks: example().chunks[..1].to_vec(), ..example() };
+        assert_eq!(time_to_first_output_token(&silent), None, "reasoning alone");
+        let zero =
+            Facts { output_tokens: Some(0), reasoning_tokens: Some(0), requested_osl: Some(0), ..example() };
+        assert_eq!(output_sequence_length(&zero), None);
+        assert_eq!(output_token_count(&zero), None);
+        assert_eq!(osl_mismatch_diff_pct(&zero), None);
+        let single = Facts { output_tokens: Some(1), reasoning_tokens: None, ..example() };
+        assert_eq!(inter_token_latency(&single), None);
+        let nothing_to_compare = Facts { isl: Some(0), ..example() };
+        assert_eq!(usage_prompt_diff_pct(&nothing_to_compare), None);
+    }
+
+    #[test]
+    fn stamps_out_of_order_make_no_value() {
+        let early = Facts { start_ns: 2_000_000_000, ..example() };
+        assert_eq!(time_to_first_token(&early), None);
+        assert_eq!(request_latency(&early), None);
+        let mut turned = example();
+        turned.chunks.swap(0, 3);
+        assert_eq!(inter_chunk_latency(&turned), None);
+        assert_eq!(decode_duration(&turned), None);
+    }
+
+    #[test]
+    fn the_tolerance_is_five_percent_and_at_most_fifty() {
+        let with = |asked, given| {
+            let facts = Facts {
+                requested_osl: Some(asked),
+                output_tokens: Some(given),
+                reasoning_tokens: None,
+                ..example()
+            };
+            (osl_mismatch(&facts), ended_early(&facts))
+        };
+        assert_eq!(with(100, 95), (Some(0), Some(false)));
+        assert_eq!(with(100, 94), (Some(1), Some(true)));
+        assert_eq!(with(100, 106), (Some(1), Some(false)));
+        assert_eq!(with(2000, 1950), (Some(0), Some(false)));
+        assert_eq!(with(2000, 1949), (Some(1), Some(true)));
+    }
+
+    fn facts() -> impl Strategy<Value = Facts> {
+        let tokens = || proptest::option::of(0u64..400);
+        let usage = (tokens(), tokens(), tokens(), tokens()).prop_map(|(p, c, r, k)| Usage {
+            prompt_tokens: p,
+            completion_tokens: c,
+            total_tokens: None,
+            reasoning_tokens: r,
+            cached_tokens: k,
+        });
+        (
+            0u64..5_000_000_000,
+            proptest::collection::vec((0u64..400_000_000, any::<bool>()), 0..12),
+            tokens(),
+            tokens(),
+            tokens(),
+            tokens(),
+            proptest::option::of(usage),
+        )
+            .prop_map(
+                |(start_ns, gaps, isl, output_tokens, reasoning_tokens, requested_osl, usage)| {
+                    let mut at_ns = start_ns;
+                    let chunks = gaps
+                        .into_iter()
+                        .map(|(gap, answer)| {
+                            at_ns += gap;
+                            ChunkFact { at_ns, answer }
+                        })
+                        .collect();
+                    Facts {
+                        outcome: Outcome::Completed,
+                        start_ns,
+                        end_ns: at_ns,
+                        scheduled_ns: Some(start_ns / 2),
+                        chunks,
+                        isl,
+                        output_tokens,
+                        reasoning_tokens,
+                        requested_osl,
+                        usage,
+                    }
+                },
+            )
+    }
+
+    /// Seconds everywhere, every rule spelled out from the words of the table, nothing shared with the code above.
+    fn slow(f: &Facts) -> Vec<(&'static str, Option<f64>)> {
+        let s = |ns: u64| ns as f64 / 1e9;
+        let arrivals: Vec<f64> = f.chunks.iter().map(|c| s(c.at_ns) - s(f.start_ns)).collect();
+        let (first, last) = (arrivals.first().copied(), arrivals.last().copied());
+        let answer = f.chunks.iter().zip(&arrivals).filter(|(c, _)| c.answer).map(|(_, a)| *a).next();
+        let osl = match f.output_tokens.unwrap_or(0) + f.reasoning_tokens.unwrap_or(0) {
+            0 => None,
+            n => Some(n as f64),
+        };
+        let decode = first.zip(last).map(|(first, last)| last - first);
+        let itl = decode.zip(osl.filter(|n| *n >= 2.0)).map(|(d, n)| d / (n - 1.0));
+        let pct = |theirs: Option<u64>, ours: Option<f64>| {
+            theirs.zip(ours.filter(|n| *n > 0.0)).map(|(t, o)| (t as f64 - o).abs() / o * 100.0)
+        };
+        let div = |a: Option<f64>, b: Option<f64>| a.zip(b.filter(|b| *b > 0.0)).map(|(a, b)| a / b);
+        let asked = f.requested_osl.map(|n| n as f64).filter(|n| *n > 0.0);
+        let usage = f.usage.unwrap_or_default();
+        vec![
+            ("time_to_first_token", first.map(|v| v * 1e9)),
+            ("time_to_second_token", (arrivals.len() > 1).then(|| (arrivals[1] - arrivals[0]) * 1e9)),
+            ("time_to_first_output_token", answer.map(|v| v * 1e9)),
+            ("request_latency", last.map(|v| v * 1e9)),
+            ("scheduled_latency", last.map(|v| (v + s(f.start_ns) - s(f.start_ns / 2)) * 1e9)),
+            ("decode_duration", decode.map(|v| v * 1e9)),
+            ("inter_token_latency", itl.map(|v| v * 1e9)),
+            ("output_token_throughput_per_user", itl.filter(|v| *v > 1e-12).map(|v| 1.0 / v)),
+            ("e2e_output_token_throughput", div(osl, last)),
+            ("prefill_throughput_per_user", div(f.isl.map(|n| n as f64), first)),
+            ("output_sequence_length", osl),
+            ("input_sequence_length", f.isl.map(|n| n as f64)),
+            ("osl_mismatch_diff_pct", osl.zip(asked).map(|(o, a)| (o / a - 1.0) * 100.0)),
+            ("usage_prompt_tokens_diff_pct", pct(usage.prompt_tokens, f.isl.map(|n| n as f64))),
+            ("usage_completion_tokens_diff_pct", pct(usage.completion_tokens, osl)),
+            (
+                "usage_reasoning_tokens_diff_pct",
+                pct(usage.reasoning_tokens, f.reasoning_tokens.map(|n| n as f64)),
+            ),
+            ("usage_prompt_cache_read_tokens", usage.cached_tokens.map(|n| n as f64)),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn rules_agree_with_a_slow_reading_of_the_table(facts in facts()) {
+            for (tag, expected) in slow(&facts) {
+                let spec = crate::table::find(tag).expect("a tag of the table");
+                let crate::spec::Compute::Record(rule) = spec.compute else { panic!("{tag} is per request") };
+                let value = rule(&facts).map(|v| match v {
+                    crate::spec::Value::Int(v) => v as f64,
+                    crate::spec::Value::Real(v) => v,
+                    crate::spec::Value::List(_) => f64::NAN,
+                });
+                match (value, expected) {
+                    (None, None) => {}
+                    // The slow reading subtracts seconds as floating point.
+                    (Some(v), Some(e)) => {
+                        prop_assert!((v - e).abs() <= 1e-3 + 1e-5 * e.abs(), "{tag}: {v} is not {e}");
+                    }
+                    _ => prop_assert!(false, "{tag}: {value:?} is not {expected:?}"),
+                }
+            }
+            let gaps = inter_chunk_latency(&facts);
+            prop_assert_eq!(gaps.is_some(), facts.chunks.len() > 1);
+            prop_assert_eq!(gaps.map(|g| g.iter().sum::<u64>()), decode_duration(&facts).filter(|_| facts.chunks.len() > 1));
+        }
+    }
+}

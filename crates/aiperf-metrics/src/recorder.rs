@@ -213,3 +213,244 @@ fn folded(fold: Fold, running: Option<u64>, value: u64) -> u64 {
         (Fold::Max, Some(r)) => r.max(value),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::ChunkFact;
+    use aiperf_core::usage::Usage;
+    use proptest::prelude::*;
+
+    const ALL: Capabilities = Capabilities {
+        streaming: true,
+        produces_tokens: true,
+        tokenizes_input: true,
+        reasoning: true,
+        server_token_count: false,
+    };
+    const ANCHOR: ClockAnchor = ClockAnchor { mono_ns: 0, wall_ns: 1_700_000_000_000_000_000 };
+
+    /// Starts at `start_ms`, `tokens` chunks of one token 10 ms apart.
+    fn request(outcome: Outcome, start_ms: u64, tokens: u64) -> Facts {
+        let start_ns = start_ms * 1_000_000;
+        let chunks =
+            (1..=tokens).map(|i| ChunkFact { at_ns: start_ns + i * 10_000_000, answer: true }).collect();
+        let usage = Usage {
+            prompt_tokens: Some(55),
+            completion_tokens: Some(tokens),
+            total_tokens: Some(55 + tokens),
+            reasoning_tokens: None,
+            cached_tokens: None,
+        };
+        Facts {
+            outcome,
+            start_ns,
+            end_ns: start_ns + tokens * 10_000_000,
+            scheduled_ns: None,
+            chunks,
+            isl: Some(50),
+            output_tokens: Some(tokens),
+            reasoning_tokens: None,
+            requested_osl: Some(10),
+            usage: Some(usage),
+        }
+    }
+
+    fn scalar(summary: &Summary, tag: &str) -> Option<f64> {
+        match summary.get(tag)? {
+            Stats::Scalar { value, .. } => Some(*value),
+            Stats::Distribution { .. } => None,
+        }
+    }
+
+    #[test]
+    fn a_worked_run() {
+        let mut recorder = Recorder::new(ALL, ANCHOR);
+        recorder.record(&request(Outcome::Completed, 100, 10));
+        recorder.record(&request(Outcome::Completed, 150, 5));
+        recorder.record(&request(Outcome::Failed, 160, 3));
+        recorder.record(&request(Outcome::Cancelled, 170, 0));
+        recorder.set_scheduled(6);
+        recorder.set_unsent(1);
+        let summary = recorder.summarise(Window { start_ns: 0, end_ns: 500_000_000 });
+
+        assert!(summary.tally.adds_up());
+        assert_eq!((summary.tally.sent, summary.tally.lost), (5, 1));
+        for (tag, expected) in [
+            ("request_count", 2.0),
+            ("error_request_count", 2.0),
+            ("completed_request_count", 4.0),
+            ("request_error_rate", 50.0),
+            ("scheduled_request_count", 6.0),
+            ("sent_request_count", 5.0),
+            ("unsent_request_count", 1.0),
+            ("cancelled_request_count", 1.0),
+            ("lost_request_count", 1.0),
+            ("total_isl", 100.0),
+            ("total_osl", 15.0),
+            ("total_output_tokens", 15.0),
+            ("total_error_isl", 100.0),
+            ("osl_mismatch_count", 1.0),
+            ("usage_discrepancy_count", 0.0),
+            ("total_usage_prompt_tokens", 110.0),
+            ("total_usage_completion_tokens", 15.0),
+            ("total_usage_total_tokens", 125.0),
+            ("request_throughput", 4.0),
+            ("output_token_throughput", 30.0),
+            ("input_token_throughput", 200.0),
+            ("total_token_throughput", 230.0),
+            ("benchmark_duration", 0.1),
+            ("min_request_timestamp", 1_700_000_000_100_000_000.0),
+            ("max_response_timestamp", 1_700_000_000_200_000_000.0),
+        ] {
+            let value = scalar(&summary, tag).expect(tag);
+            assert!((value - expected).abs() <= 1e-9 * expected, "{tag}: {value} is not {expected}");
+        }
+        for tag in [
+            "total_reasoning_tokens",
+            "total_usage_prompt_cache_read_tokens",
+            "overall_usage_prompt_cache_read_pct",
+        ] {
+            assert!(summary.get(tag).is_none(), "{tag} was not measured");
+        }
+        let Some(Stats::Distribution { unit, values }) = summary.get("request_latency") else {
+            panic!("request_latency is a distribution")
+        };
+        assert_eq!((unit.name(), values.count, values.max, values.min), ("ms", 2, 100.0, 50.0));
+        assert_eq!(summary.get("inter_chunk_latency").and_then(|s| s.get("count")), Some(13.0));
+        assert_eq!(summary.get("error_isl").and_then(|s| s.get("sum")), Some(100.0));
+        assert_eq!(summary.early, EarlyEnds { compared: 2, early: 1 });
+    }
+
+    #[test]
+    fn failed_requests_run_error_metrics_alone() {
+        let mut recorder = Recorder::new(ALL, ANCHOR);
+        for outcome in [Outcome::Failed, Outcome::Cancelled] {
+            let values = recorder.record(&request(outcome, 0, 5));
+            assert_eq!(values.iter().map(|(spec, _)| spec.tag).collect::<Vec<_>>(), ["error_isl"]);
+        }
+        for outcome in [Outcome::Lost, Outcome::Unsent] {
+            assert!(recorder.record(&request(outcome, 0, 5)).is_empty());
+        }
+        let completed = recorder.record(&request(Outcome::Completed, 0, 5));
+        assert_eq!(completed.get("error_isl"), None);
+        assert_eq!(completed.get("output_sequence_length"), Some(&Value::Int(5)));
+        assert_eq!(completed.get("inter_chunk_latency"), Some(&Value::List(vec![10_000_000; 4])));
+    }
+
+    #[test]
+    fn a_run_that_failed_whole_still_counts() {
+        let mut recorder = Recorder::new(ALL, ANCHOR);
+        recorder.record(&request(Outcome::Failed, 0, 0));
+        let summary = recorder.summarise(Window { start_ns: 0, end_ns: 1_000_000_000 });
+        assert_eq!(scalar(&summary, "request_count"), Some(0.0));
+        assert_eq!(scalar(&summary, "request_throughput"), Some(0.0));
+        assert_eq!(scalar(&summary, "request_error_rate"), Some(100.0));
+        assert!(summary.get("benchmark_duration").is_none());
+        assert!(summary.get("output_token_throughput").is_none());
+    }
+
+    #[test]
+    fn nothing_at_all_is_no_rate_and_no_share() {
+        let summary = Recorder::new(ALL, ANCHOR).summarise(Window::default());
+        let tags: Vec<&str> = summary.rows.iter().map(|row| row.spec.tag).collect();
+        assert_eq!(
+            tags,
+            [
+                "scheduled_request_count",
+                "sent_request_count",
+                "unsent_request_count",
+                "cancelled_request_count",
+                "lost_request_count"
+            ]
+        );
+    }
+
+    #[test]
+    fn without_a_window_rates_divide_by_the_duration() {
+        let mut recorder = Recorder::new(ALL, ANCHOR);
+        recorder.record(&request(Outcome::Completed, 0, 10));
+        let summary = recorder.summarise(Window::default());
+        assert!((scalar(&summary, "request_throughput").expect("a rate") - 10.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn capabilities_decide_what_exists() {
+        let tags = |cap: Capabilities| -> Vec<&'static str> {
+            let mut facts = request(Outcome::Completed, 0, 5);
+            facts.scheduled_ns = Some(0);
+            facts.reasoning_tokens = Some(1);
+            Recorder::new(cap, ANCHOR).record(&facts).iter().map(|(spec, _)| spec.tag).collect()
+        };
+        assert!(tags(ALL).contains(&"time_to_first_output_token"));
+        let plain = tags(Capabilities { streaming: false, reasoning: false, ..ALL });
+        assert!(plain.contains(&"request_latency") && plain.contains(&"e2e_output_token_throughput"));
+        assert!(plain.contains(&"scheduled_latency"));
+        for tag in
+            ["time_to_first_token", "inter_chunk_latency", "reasoning_token_count", "inter_token_latency"]
+        {
+            assert!(!plain.contains(&tag), "{tag}");
+        }
+        let server = tags(Capabilities { server_token_count: true, ..ALL });
+        assert!(!server.iter().any(|tag| tag.starts_with("usage_") && tag.ends_with("_diff_pct")));
+        let blind = tags(Capabilities { tokenizes_input: false, produces_tokens: false, ..ALL });
+        assert!(!blind.iter().any(|tag| tag.contains("token") && !tag.contains("cache")), "{blind:?}");
+    }
+
+    #[test]
+    fn memory_per_request_is_what_the_crate_says() {
+        let mut recorder = Recorder::new(ALL, ANCHOR);
+        let mut facts = request(Outcome::Completed, 0, 1);
+        facts.scheduled_ns = Some(0);
+        facts.usage = facts.usage.map(|u| Usage { reasoning_tokens: Some(1), cached_tokens: Some(1), ..u });
+        recorder.record(&facts);
+        let without_gaps = recorder.bytes();
+        facts.chunks = (1..=101).map(|i| ChunkFact { at_ns: i * 10_000_000, answer: true }).collect();
+        facts.output_tokens = Some(101);
+        recorder.record(&facts);
+        let with_gaps = recorder.bytes() - without_gaps;
+        assert_eq!(with_gaps, 15 * 4 + 7 * 8 + 100 * 4);
+    }
+
+    fn stream() -> impl Strategy<Value = Vec<Facts>> {
+        let outcome = prop_oneof![
+            6 => Just(Outcome::Completed),
+            1 => Just(Outcome::Failed),
+            1 => Just(Outcome::Cancelled),
+            1 => Just(Outcome::Lost),
+            1 => Just(Outcome::Unsent)
+        ];
+        proptest::collection::vec(
+            (outcome, 0u64..1000, 0u64..20).prop_map(|(o, s, n)| request(o, s, n)),
+            0..40,
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn several_readers_are_as_good_as_one(a in stream(), b in stream()) {
+            let window = Window { start_ns: 0, end_ns: 2_000_000_000 };
+            let (mut one, mut first, mut second) =
+                (Recorder::new(ALL, ANCHOR), Recorder::new(ALL, ANCHOR), Recorder::new(ALL, ANCHOR));
+            for facts in a.iter().chain(&b) {
+                one.record(facts);
+            }
+            for facts in &a {
+                first.record(facts);
+            }
+            for facts in &b {
+                second.record(facts);
+            }
+            first.merge(second);
+            let (one, merged) = (one.summarise(window), first.summarise(window));
+            prop_assert_eq!(one.tally, merged.tally);
+            prop_assert!(one.tally.adds_up());
+            prop_assert_eq!(one.early, merged.early);
+            prop_assert_eq!(one.rows.len(), merged.rows.len());
+            for (x, y) in one.rows.iter().zip(&merged.rows) {
+                prop_assert_eq!(x.spec.tag, y.spec.tag);
+                prop_assert_eq!(x.stats, y.stats);
+            }
+        }
+    }
+}

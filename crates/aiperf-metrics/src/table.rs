@@ -186,3 +186,66 @@ pub fn find(tag: &str) -> Option<&'static MetricSpec> {
 pub fn index_of(tag: &str) -> Option<usize> {
     METRICS.iter().position(|spec| spec.tag == tag)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn tags_are_unique_and_fit_for_json_and_prose() {
+        let mut seen = HashSet::new();
+        for spec in METRICS {
+            assert!(seen.insert(spec.tag), "{} is there twice", spec.tag);
+            assert!(
+                spec.tag.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_'),
+                "{}",
+                spec.tag
+            );
+            assert!(spec.formula.ends_with('.'), "{}: {}", spec.tag, spec.formula);
+            assert_eq!(find(spec.tag).map(|s| s.header), Some(spec.header));
+            assert_eq!(spec.unit != spec.display, spec.factor().is_some(), "{}: units convert", spec.tag);
+        }
+    }
+
+    /// Facts to keep compatible: tag, header, display unit, console place of AIPerf 0.13.
+    #[test]
+    fn what_scripts_know_is_unchanged() {
+        for (tag, header, unit, order) in [
+            ("time_to_first_token", "Time to First Token", "ms", 100),
+            ("time_to_second_token", "Time to Second Token", "ms", 200),
+            ("time_to_first_output_token", "Time to First Output Token", "ms", 210),
+            ("request_latency", "Request Latency", "ms", 300),
+            ("decode_duration", "Decode Duration", "ms", 350),
+            ("inter_token_latency", "Inter Token Latency", "ms", 400),
+            ("output_token_throughput_per_user", "Output Token Throughput Per User", "tokens/sec/user", 500),
+            ("e2e_output_token_throughput", "E2E Output Token Throughput", "tokens/sec/user", 510),
+            ("output_sequence_length", "Output Sequence Length", "tokens", 600),
+            ("input_sequence_length", "Input Sequence Length", "tokens", 700),
+            ("output_token_throughput", "Output Token Throughput", "tokens/sec", 800),
+            ("input_token_throughput", "Input Token Throughput", "tokens/sec", 805),
+            ("request_throughput", "Request Throughput", "requests/sec", 900),
+            ("completed_request_count", "Completed Requests (Success + Error)", "requests", 1075),
+            ("request_error_rate", "Request Error Rate", "%", 1080),
+            ("request_count", "Request Count", "requests", 1100),
+            ("usage_prompt_tokens", "Usage Prompt Tokens", "tokens", 1000),
+            ("total_usage_total_tokens", "Total Usage Total Tokens", "tokens", 2200),
+        ] {
+            let spec = find(tag).expect(tag);
+            assert_eq!((spec.header, spec.display.name(), spec.order), (header, unit, order), "{tag}");
+            assert_ne!(spec.group, ConsoleGroup::None, "{tag} is on the console");
+        }
+    }
+
+    #[test]
+    fn tags_that_rules_build_on_exist() {
+        for tag in [
+            "input_sequence_length",
+            "output_sequence_length",
+            "usage_prompt_tokens",
+            "min_request_timestamp",
+        ] {
+            assert!(index_of(tag).is_some_and(|at| METRICS[at].tag == tag), "{tag}");
+        }
+    }
+}

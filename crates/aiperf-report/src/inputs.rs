@@ -60,7 +60,7 @@ impl Writer {
         if self.entries > 0 {
             new_line(out, 1);
         }
-        out.extend_from_slice(b"]\n}\n");
+        out.extend_from_slice(b"]\n}");
     }
 }
 
@@ -117,6 +117,6 @@ mod tests {
         let mut out = Vec::new();
         writer.begin(&mut out);
         writer.end(&mut out);
-        assert_eq!(out, b"{\n  \"data\": []\n}\n");
+        assert_eq!(out, b"{\n  \"data\": []\n}");
     }
 }

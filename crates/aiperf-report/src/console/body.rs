@@ -15,6 +15,8 @@ const COLUMNS: [(&str, u8); 7] =
 const LABEL: usize = 30;
 /// Most characters shown of one server text.
 const MESSAGE: usize = 2000;
+/// No command line or path is longer (characters).
+const WHOLE: usize = 1 << 20;
 /// Most error groups shown; files have all.
 const GROUPS: usize = 20;
 
@@ -113,11 +115,9 @@ impl Page {
 
     fn outcome(&mut self, t: Tally) {
         let n = count;
-        let text = format!(
-            "{} scheduled = {} sent + {} unsent; {} sent = {} completed + {} failed + {} cancelled + {} lost",
-            n(t.scheduled),
-            n(t.sent),
-            n(t.unsent),
+        let scheduled = format!("{} scheduled = {} sent + {} unsent", n(t.scheduled), n(t.sent), n(t.unsent));
+        let sent = format!(
+            "{} sent = {} completed + {} failed + {} cancelled + {} lost",
             n(t.sent),
             n(t.completed),
             n(t.failed),
@@ -125,18 +125,23 @@ impl Page {
             n(t.lost)
         );
         self.out.push('\n');
-        self.line(Tone::Plain, &text);
+        if scheduled.len() + sent.len() + 2 <= self.width {
+            self.line(Tone::Plain, &format!("{scheduled}; {sent}"));
+        } else {
+            self.line(Tone::Plain, &format!("{scheduled};"));
+            self.line(Tone::Plain, &sent);
+        }
     }
 
     fn footer(&mut self, report: &Report<'_>) {
         self.out.push('\n');
-        self.labelled("CLI Command", &for_terminal(report.cli_command, usize::MAX), Tone::Path, "");
+        self.labelled("CLI Command", &for_terminal(report.cli_command, WHOLE), Tone::Path, "");
         if let Some(seconds) = report.summary.avg("benchmark_duration") {
             let early = if report.was_cancelled { " (cancelled early)" } else { "" };
             self.labelled("Benchmark Duration", &format!("{seconds:.2} sec"), Tone::Plain, early);
         }
         for file in report.files {
-            self.labelled(file.label, &for_terminal(file.path, usize::MAX), Tone::Path, "");
+            self.labelled(file.label, &for_terminal(file.path, WHOLE), Tone::Path, "");
         }
     }
 
@@ -158,7 +163,7 @@ impl Page {
 }
 
 fn metric_table(title: String, rows: &[&Row]) -> Table {
-    let name = Column { head: "Metric", right: true, wraps_to: Some(16), expendable: 0 };
+    let name = Column { head: "Metric", right: true, wraps_to: Some(20), expendable: 0 };
     let stats = COLUMNS.map(|(head, expendable)| Column { head, right: true, wraps_to: None, expendable });
     let rows = rows.iter().map(|row| {
         let spec = row.spec;

@@ -4,6 +4,9 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::paint::{Paint, Tone};
 
+/// A column that wraps never gets narrower than this.
+const NARROWEST: usize = 8;
+
 /// One cell: its lines.
 #[derive(Debug, Clone)]
 pub(super) struct Cell {
@@ -114,13 +117,21 @@ impl Table {
 
     /// Takes `excess` columns from those that wrap, the widest first.
     fn shrink(&mut self, mut widths: Vec<usize>, mut excess: usize) -> Vec<usize> {
-        while excess > 0 {
-            let widest = (0..widths.len())
-                .filter(|i| self.columns[*i].wraps_to.is_some_and(|least| widths[*i] > least))
-                .max_by_key(|i| widths[*i]);
-            let Some(at) = widest else { break };
-            widths[at] -= 1;
-            excess -= 1;
+        // A very narrow screen takes more than a column likes to give.
+        for last_resort in [false, true] {
+            while excess > 0 {
+                let least = |at: usize| {
+                    self.columns[at]
+                        .wraps_to
+                        .map(|least| if last_resort { NARROWEST.min(least) } else { least })
+                };
+                let widest = (0..widths.len())
+                    .filter(|i| least(*i).is_some_and(|least| widths[*i] > least))
+                    .max_by_key(|i| widths[*i]);
+                let Some(at) = widest else { break };
+                widths[at] -= 1;
+                excess -= 1;
+            }
         }
         for (at, width) in widths.iter_mut().enumerate() {
             if self.columns[at].wraps_to.is_some() {
