@@ -201,7 +201,7 @@ mod tests {
             (Cut::FreeFirst, true),
             (Cut::Pieces, false),
         ] {
-            let cutter = Cutter::new(&SONNET, Toy::new(cut));
+            let cutter = Cutter::new(&SONNET, Toy::shared(cut));
             assert_eq!(cutter.sums.block(3).is_some(), holds, "{cut:?}");
             assert_eq!(cutter.by_sums(at(1000), 500).is_some(), holds, "{cut:?}");
         }
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn texts_are_words_of_the_corpus_from_the_start_on() {
-        let cutter = Cutter::new(&SONNET, Toy::new(Cut::Words));
+        let cutter = Cutter::new(&SONNET, Toy::shared(Cut::Words));
         let text = cutter.cut(at(3), 40).expect("words end on 40 or a later one fits");
         assert!(text.starts_with("From fairest creatures we desire increase That thereby"), "{text}");
         assert!(!text.contains("  ") && !text.ends_with(' '));
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn lengths_beyond_the_corpus_go_around() {
-        let toy = Toy::new(Cut::FreeFirst);
+        let toy = Toy::shared(Cut::FreeFirst);
         let cutter = Cutter::new(&SONNET, Arc::clone(&toy));
         let words = SONNET.words();
         let text = cutter.cut(at(words - 2), 2 * words + 7).expect("every word is one token");
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn an_impossible_length_gives_the_nearest() {
-        let cutter = Cutter::new(&SONNET, Toy::new(Cut::Even));
+        let cutter = Cutter::new(&SONNET, Toy::shared(Cut::Even));
         let nearest = cutter.cut(at(77), 101).expect_err("no text has an odd count");
         assert!(nearest == 100 || nearest == 102, "{nearest}");
         assert!(cutter.cut(at(77), 100).is_ok());
@@ -239,14 +239,14 @@ mod tests {
 
         #[test]
         fn every_length_is_exact(word in 0..2_000_000usize, skip in 0..3usize, tokens in 1..3000usize, cut in 0..5usize) {
-            let toy = Toy::new(ALL_EXACT[cut]);
+            let toy = Toy::shared(ALL_EXACT[cut]);
             let text = Cutter::new(&SONNET, Arc::clone(&toy)).cut(Start { word, skip }, tokens);
             prop_assert_eq!(text.map(|t| toy.count(&t)), Ok(tokens));
         }
 
         #[test]
         fn every_short_length_is_exact(word in 0..2_000_000usize, tokens in 1..12usize, cut in 0..5usize) {
-            let toy = Toy::new(ALL_EXACT[cut]);
+            let toy = Toy::shared(ALL_EXACT[cut]);
             let text = Cutter::new(&SONNET, Arc::clone(&toy)).cut(at(word), tokens);
             prop_assert_eq!(text.map(|t| toy.count(&t)), Ok(tokens));
         }

@@ -156,17 +156,17 @@ mod tests {
     #[test]
     fn a_conversation_is_a_function_of_its_position() {
         let plan = plan(DatasetPlan::Synthetic(set(200, 60.0, 20.0)), EndpointKind::Chat);
-        let workload = open(&plan, Toy::new(Cut::Words));
+        let workload = open(&plan, Toy::shared(Cut::Words));
         let forward: Vec<_> = (0..200).map(|i| workload.conversation(i).expect("exists")).collect();
         // Another workload, read from two threads, one of them backwards.
-        let other = open(&plan, Toy::new(Cut::Words));
+        let other = open(&plan, Toy::shared(Cut::Words));
         std::thread::scope(|scope| {
             let back = scope
                 .spawn(|| (0..200).rev().all(|i| other.conversation(i).ok().as_ref() == Some(&forward[i])));
             assert!((0..200).all(|i| other.conversation(i).ok().as_ref() == Some(&forward[i])));
             assert!(back.join().expect("no panic"));
         });
-        let toy = Toy::new(Cut::Words);
+        let toy = Toy::shared(Cut::Words);
         for (i, conversation) in forward.iter().enumerate() {
             let turn = &conversation.turns[0];
             assert_eq!(conversation.id, format!("session_{i:06}"));
@@ -182,7 +182,7 @@ mod tests {
     fn seeds_make_other_prompts() {
         let mut plan = plan(DatasetPlan::Synthetic(set(50, 40.0, 0.0)), EndpointKind::Chat);
         let texts = |plan: &Plan| -> HashSet<String> {
-            let workload = open(plan, Toy::new(Cut::Words));
+            let workload = open(plan, Toy::shared(Cut::Words));
             (0..50).map(|i| workload.conversation(i).expect("exists").turns[0].texts[0].clone()).collect()
         };
         let first = texts(&plan);
@@ -194,7 +194,7 @@ mod tests {
     fn prompts_are_distinct_beyond_the_words_of_the_corpus() {
         let entries = 3 * SONNET.words();
         let plan = plan(DatasetPlan::Synthetic(set(entries, 24.0, 0.0)), EndpointKind::Chat);
-        let workload = open(&plan, Toy::new(Cut::Words));
+        let workload = open(&plan, Toy::shared(Cut::Words));
         let mut seen = HashSet::new();
         for i in (0..5000).chain(SONNET.words()..SONNET.words() + 5000).chain(entries - 5000..entries) {
             assert!(seen.insert(workload.conversation(i).expect("exists").turns[0].texts[0].clone()), "{i}");
@@ -205,7 +205,7 @@ mod tests {
     fn models_can_be_drawn() {
         let mut plan = plan(DatasetPlan::Synthetic(set(400, 5.0, 0.0)), EndpointKind::Chat);
         plan.model_selection = ModelSelection::Random;
-        let workload = open(&plan, Toy::new(Cut::Words));
+        let workload = open(&plan, Toy::shared(Cut::Words));
         let firsts =
             (0..400).filter(|i| workload.conversation(*i).expect("exists").turns[0].model == "a").count();
         assert!((160..240).contains(&firsts), "4 standard errors are 40: {firsts}");
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn specials_are_inside_the_length_of_completions_only() {
-        let toy = Toy::new(Cut::Words);
+        let toy = Toy::shared(Cut::Words);
         for (kind, isl, bare) in [
             (EndpointKind::Completions, 17, 16),
             (EndpointKind::Completions, 2, 1),
@@ -240,15 +240,15 @@ mod tests {
     #[test]
     fn bad_plans_and_positions_are_refused() {
         let none = plan(DatasetPlan::Synthetic(set(0, 5.0, 0.0)), EndpointKind::Chat);
-        assert!(matches!(crate::open(&none, Some(Toy::new(Cut::Words))), Err(DataError::NoEntries)));
+        assert!(matches!(crate::open(&none, Some(Toy::shared(Cut::Words))), Err(DataError::NoEntries)));
         let mut one = plan(DatasetPlan::Synthetic(set(1, 5.0, 0.0)), EndpointKind::Chat);
         assert!(matches!(crate::open(&one, None), Err(DataError::NoTokenizer)));
-        let workload = open(&one, Toy::new(Cut::Words));
+        let workload = open(&one, Toy::shared(Cut::Words));
         assert!(matches!(workload.conversation(1), Err(DataError::OutOfRange { index: 1, len: 1 })));
         one.models.clear();
-        assert!(matches!(crate::open(&one, Some(Toy::new(Cut::Words))), Err(DataError::NoModel)));
+        assert!(matches!(crate::open(&one, Some(Toy::shared(Cut::Words))), Err(DataError::NoModel)));
         let odd = plan(DatasetPlan::Synthetic(set(1, 9.0, 0.0)), EndpointKind::Chat);
-        let error = open(&odd, Toy::new(Cut::Even)).conversation(0).expect_err("no odd count");
+        let error = open(&odd, Toy::shared(Cut::Even)).conversation(0).expect_err("no odd count");
         assert!(error.to_string().starts_with("tokenizer 'toy' makes no text of 9 tokens"), "{error}");
     }
 }

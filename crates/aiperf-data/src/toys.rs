@@ -36,7 +36,7 @@ pub(crate) struct Toy {
 }
 
 impl Toy {
-    pub(crate) fn new(cut: Cut) -> Arc<dyn Tokenizer> {
+    pub(crate) fn shared(cut: Cut) -> Arc<dyn Tokenizer> {
         Arc::new(Self { cut, specials: 0 })
     }
 }

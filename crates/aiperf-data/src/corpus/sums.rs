@@ -14,6 +14,9 @@ use crate::corpus::Corpus;
 /// What a word's count is measured behind. Alone, a word could get what some vocabularies put before each text.
 const BEFORE: &str = "the";
 
+/// `sums[i]` is the count of a block's first `i` words, each with the space before it.
+type Sums = Box<[u32]>;
+
 /// Running token counts of a corpus, made block by block on first use.
 #[derive(Debug)]
 pub(crate) struct WordSums {
@@ -22,8 +25,8 @@ pub(crate) struct WordSums {
     before: usize,
     /// Tokens of a space and the word, by word.
     counts: Mutex<FxHashMap<&'static str, u32>>,
-    /// Per block: `sums[i]` is the count of its first `i` words, each with the space before it; `None` where that is wrong.
-    blocks: Box<[OnceLock<Option<Box<[u32]>>>]>,
+    /// By block; `None` where words do not add up.
+    blocks: Box<[OnceLock<Option<Sums>>]>,
 }
 
 impl WordSums {
@@ -44,7 +47,7 @@ impl WordSums {
         self.tokenizer.count(&format!("{BEFORE} {text}")).checked_sub(self.before)
     }
 
-    fn make(&self, index: usize) -> Option<Box<[u32]>> {
+    fn make(&self, index: usize) -> Option<Sums> {
         let block = self.corpus.block(index);
         let mut sums = Vec::with_capacity(block.words() + 1);
         let mut sum = 0u32;
@@ -52,13 +55,12 @@ impl WordSums {
         {
             let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
             for word in block.text().split(' ') {
-                sum += match counts.get(word) {
-                    Some(count) => *count,
-                    None => {
-                        let count = u32::try_from(self.inside(word)?).ok()?;
-                        counts.insert(word, count);
-                        count
-                    }
+                sum += if let Some(count) = counts.get(word) {
+                    *count
+                } else {
+                    let count = u32::try_from(self.inside(word)?).ok()?;
+                    counts.insert(word, count);
+                    count
                 };
                 sums.push(sum);
             }

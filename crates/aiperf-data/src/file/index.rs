@@ -130,18 +130,15 @@ impl Grouper {
             self.turns = vec![1; row];
             self.named = vec![false; row];
         }
-        match self.sessions.get(&session) {
-            Some(at) => {
-                self.of_row.push(*at);
-                self.turns[*at] += 1;
-                if self.turns[*at] as usize > MOST_TURNS {
-                    return Err(RowProblem::TooManyTurns { session, max: MOST_TURNS });
-                }
+        if let Some(at) = self.sessions.get(&session) {
+            self.of_row.push(*at);
+            self.turns[*at] += 1;
+            if self.turns[*at] as usize > MOST_TURNS {
+                return Err(RowProblem::TooManyTurns { session, max: MOST_TURNS });
             }
-            None => {
-                let at = self.begin(true);
-                self.sessions.insert(session, at);
-            }
+        } else {
+            let at = self.begin(true);
+            self.sessions.insert(session, at);
         }
         Ok(())
     }

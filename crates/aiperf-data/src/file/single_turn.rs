@@ -226,3 +226,211 @@ fn unknown_note(unknown: &[(String, u64)], more: bool, path: &Path) -> Option<St
     let file = path.display();
     Some(format!("{file}: keys that single_turn rows do not have are ignored: {}{more}", names.join(", ")))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::sync::Arc;
+
+    use aiperf_core::plan::{DatasetPlan, EndpointKind, FileFormat};
+    use tempfile::NamedTempFile;
+
+    use super::*;
+    use crate::toys::plan;
+
+    fn file(bytes: impl AsRef<[u8]>) -> NamedTempFile {
+        let mut file = NamedTempFile::new().expect("a temporary file");
+        file.write_all(bytes.as_ref()).expect("written");
+        file
+    }
+
+    fn set(path: &Path) -> FilePlan {
+        FilePlan {
+            path: path.to_owned(),
+            format: FileFormat::SingleTurn,
+            osl: None,
+            entries: None,
+            ignore_timestamps: false,
+        }
+    }
+
+    fn open(set: FilePlan) -> Result<Arc<dyn Workload>, DataError> {
+        crate::open(&plan(DatasetPlan::File(set), EndpointKind::Chat), None)
+    }
+
+    fn all(workload: &dyn Workload) -> Vec<Conversation> {
+        (0..workload.len()).map(|i| workload.conversation(i).expect("a checked row")).collect()
+    }
+
+    fn texts(conversations: &[Conversation]) -> Vec<Vec<&str>> {
+        conversations.iter().map(|c| c.turns.iter().map(|t| t.texts[0].as_str()).collect()).collect()
+    }
+
+    /// The message of a file that is refused, without its path.
+    fn refusal(bytes: impl AsRef<[u8]>) -> String {
+        let file = file(bytes);
+        let message = open(set(file.path())).map(|w| w.len()).expect_err("a bad file").to_string();
+        message.strip_prefix(&file.path().display().to_string()).expect("begins with the path").to_owned()
+    }
+
+    #[test]
+    fn rows_become_conversations_in_order() {
+        let file = file(concat!(
+            "\u{feff}{\"text\":\"naïve 東京\",\"output_length\":7}\r\n",
+            "\n",
+            "  {\"texts\":[\"a\",\"b\"],\"extra\":{\"top_k\":1}}  \n",
+            " \t\r\n",
+            "{\"text\":\"last\",\"role\":\"system\"}",
+        ));
+        let workload = open(set(file.path())).expect("a good file");
+        let got = all(workload.as_ref());
+        let ids: Vec<_> = got.iter().map(|c| c.id.as_str()).collect();
+        assert_eq!(ids, ["session_000000", "session_000001", "session_000002"]);
+        assert_eq!(got[0].turns[0].texts, ["naïve 東京"]);
+        assert_eq!((got[0].turns[0].max_tokens, got[1].turns[0].max_tokens), (Some(7), None));
+        assert_eq!(got[1].turns[0].texts, ["a", "b"]);
+        assert_eq!(got[1].turns[0].extra["top_k"], 1);
+        assert_eq!(got[2].turns[0].role.as_deref(), Some("system"));
+        assert_eq!(got.iter().map(|c| c.turns[0].model.as_str()).collect::<Vec<_>>(), ["a", "b", "a"]);
+        assert!(got.iter().all(|c| c.turns[0].asked_isl.is_none()));
+        let facts = workload.describe();
+        assert_eq!(
+            (facts.kind, facts.entries, facts.turns, facts.most_turns),
+            (WorkloadKind::SingleTurn, 3, 3, 1)
+        );
+        assert!(facts.notes.is_empty());
+        assert!(matches!(workload.conversation(3), Err(DataError::OutOfRange { index: 3, len: 3 })));
+    }
+
+    #[test]
+    fn rows_of_a_session_are_turns() {
+        let file = file(concat!(
+            "{\"text\":\"1\"}\n",
+            "{\"text\":\"2\",\"session_id\":\"s\"}\n",
+            "{\"text\":\"3\"}\n",
+            "{\"text\":\"4\",\"session_id\":\"s\",\"delay\":250}\n",
+            "{\"text\":\"5\",\"session_id\":\"t\"}\n",
+        ));
+        let workload = open(set(file.path())).expect("a good file");
+        let got = all(workload.as_ref());
+        assert_eq!(texts(&got), [vec!["1"], vec!["2", "4"], vec!["3"], vec!["5"]]);
+        let ids: Vec<_> = got.iter().map(|c| c.id.as_str()).collect();
+        assert_eq!(ids, ["session_000000", "s", "session_000001", "t"]);
+        assert_eq!(got[1].turns.iter().map(|t| t.delay_ns).collect::<Vec<_>>(), [None, Some(250_000_000)]);
+        // Models go around over turns, not over conversations.
+        let models: Vec<_> = got.iter().flat_map(|c| &c.turns).map(|t| t.model.as_str()).collect();
+        assert_eq!(models, ["a", "b", "a", "b", "a"]);
+        let facts = workload.describe();
+        assert_eq!((facts.entries, facts.turns, facts.most_turns), (4, 5, 2));
+
+        let two = open(FilePlan { entries: Some(2), ..set(file.path()) }).expect("a good file");
+        assert_eq!(texts(&all(two.as_ref())), [vec!["1"], vec!["2", "4"]]);
+    }
+
+    #[test]
+    fn a_missing_output_length_is_the_plans() {
+        let file = file("{\"text\":\"1\",\"output_length\":9}\n{\"text\":\"2\"}\n{\"text\":\"3\"}\n");
+        let osl = Some(LengthPlan { mean: 64.0, stddev: 0.0 });
+        let workload = open(FilePlan { osl, entries: Some(2), ..set(file.path()) }).expect("a good file");
+        let got: Vec<_> = all(workload.as_ref()).iter().map(|c| c.turns[0].max_tokens).collect();
+        assert_eq!(got, [Some(9), Some(64)]);
+    }
+
+    #[test]
+    fn schedules_are_refused_unless_asked_to_be_ignored() {
+        let said = ": holds a 'timestamp', and a fixed schedule comes later; pass --no-fixed-schedule to send these rows by the \
+                    phase's own pacing";
+        let zero_first = "{\"text\":\"1\",\"timestamp\":0}\n{\"text\":\"2\",\"timestamp\":1000}\n";
+        assert_eq!(refusal(zero_first), format!(":1{said}"));
+        assert_eq!(refusal("{\"text\":\"1\"}\n\n{\"text\":\"2\",\"timestamp\":5}\n"), format!(":3{said}"));
+        let file = file(zero_first);
+        let ignored = open(FilePlan { ignore_timestamps: true, ..set(file.path()) })
+            .expect("sent by the phase's pacing");
+        assert_eq!(texts(&all(ignored.as_ref())), [["1"], ["2"]]);
+        let zero_later = super::tests::file("{\"text\":\"1\"}\n{\"text\":\"2\",\"timestamp\":0}\n");
+        assert_eq!(open(set(zero_later.path())).expect("0 counts as absent").len(), 2);
+    }
+
+    #[test]
+    fn bad_files_are_refused_by_line_and_column() {
+        for empty in ["", "\n \n\r\n", "\u{feff}"] {
+            assert_eq!(refusal(empty), ": holds no rows");
+        }
+        let good = "{\"text\":\"a\"}\n";
+        assert_eq!(
+            refusal(format!("{good}\n  {{\"text\":\"a\"")),
+            ":3:13: the row ends in the middle of its JSON; is the file cut off?"
+        );
+        assert_eq!(refusal(format!("{good}hello\n")), ":2:1: not valid JSON: expected value");
+        assert_eq!(refusal([good.as_bytes(), b" {\"text\":\"\xff\"}"].concat()), ":2:11: is not UTF-8");
+        assert_eq!(refusal(format!("{good}{{\"role\":\"x\"}}")), ":2: holds neither 'text' nor 'texts'");
+        assert_eq!(
+            refusal(format!("{good}{{\"text\":\"x\",\"images\":[\"a.png\"]}}")),
+            ":2: 'images' is not supported yet (images, audio and video come later); text fields are 'text' and 'texts'"
+        );
+        assert_eq!(
+            refusal(format!("{good}{{\"text\":\"x\",\"output_length\":0}}")),
+            ":2: 'output_length' must be a whole number above 0, not 0"
+        );
+        assert_eq!(refusal(b"\x1f\x8b\x08\x00"), ": is compressed; unpack it first");
+    }
+
+    #[test]
+    fn what_is_no_file_is_refused() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        assert!(matches!(open(set(folder.path())), Err(DataError::NotAFile { .. })));
+        let missing = folder.path().join("none.jsonl");
+        let error = open(set(&missing)).map(|w| w.len()).expect_err("missing");
+        assert!(error.to_string().starts_with(&format!("{}: No such file", missing.display())), "{error}");
+        let good = file("{\"text\":\"a\"}");
+        let none = FilePlan { entries: Some(0), ..set(good.path()) };
+        assert!(matches!(open(none), Err(DataError::NoEntries)));
+    }
+
+    #[test]
+    fn unknown_keys_are_named_once() {
+        let file = file("{\"text\":\"a\",\"foo\":1}\n{\"text\":\"a\",\"foo\":1,\"b\\u001bar\":2}\n");
+        let notes = open(set(file.path())).expect("unknown keys are ignored").describe().notes;
+        let name = file.path().display();
+        let want = format!(
+            "{name}: keys that single_turn rows do not have are ignored: 'foo' (line 1), 'bar' (line 2)"
+        );
+        assert_eq!(notes, [want]);
+        let many: Vec<String> = (0..10).map(|i| format!("{{\"text\":\"a\",\"k{i}\":1}}\n")).collect();
+        let many = super::tests::file(many.concat());
+        let notes = open(set(many.path())).expect("unknown keys are ignored").describe().notes;
+        assert!(notes[0].ends_with("'k7' (line 8) and more"), "{notes:?}");
+    }
+
+    #[test]
+    fn a_file_changed_under_the_run_is_an_error_with_its_row() {
+        let mut file = file("{\"text\":\"aaaaaaaa\"}\n{\"text\":\"b\"}\n");
+        let workload = open(set(file.path())).expect("a good file");
+        file.as_file_mut().seek(SeekFrom::Start(0)).expect("sought");
+        file.write_all(b"{\"role\":\"xxxxxxxx\"}\n").expect("overwritten");
+        let error = workload.conversation(0).expect_err("no text any more");
+        assert!(matches!(error, DataError::Row { line: 1, problem: RowProblem::NoText, .. }), "{error}");
+        assert!(workload.conversation(1).is_ok());
+        file.as_file_mut().set_len(5).expect("cut");
+        assert!(matches!(workload.conversation(1), Err(DataError::Read { .. })));
+    }
+
+    #[test]
+    fn rows_are_read_in_any_order_by_many_threads() {
+        let rows: Vec<String> =
+            (0..500).map(|i| format!("{{\"text\":\"row {i}\"}}\n{}", "\n".repeat(i % 3))).collect();
+        let file = file(rows.concat());
+        let workload = open(set(file.path())).expect("a good file");
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let workload = &workload;
+                scope.spawn(move || {
+                    for i in (0..500).map(|i| (i * 7 + thread * 131) % 500) {
+                        let conversation = workload.conversation(i).expect("a checked row");
+                        assert_eq!(conversation.turns[0].texts, [format!("row {i}")]);
+                    }
+                });
+            }
+        });
+    }
+}
