@@ -12,7 +12,6 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::{env, fs};
 
-#[expect(clippy::duplicate_mod, reason = "the same text is a module of the crate: that is its point")]
 #[path = "src/encoding/hash.rs"]
 mod hash;
 

@@ -13,12 +13,12 @@ impl TemplateClock {
     /// The moment `wall_ns` nanoseconds after the Unix epoch, in the time zone of this machine, as Python's
     /// `datetime.now()` would have told it.
     pub fn from_wall_ns(wall_ns: u64) -> Self {
-        Self::in_zone(wall_ns, TimeZone::system())
+        Self::in_zone(wall_ns, &TimeZone::system())
     }
 
     /// As [`Self::from_wall_ns`], in UTC.
     pub fn from_wall_ns_utc(wall_ns: u64) -> Self {
-        Self::in_zone(wall_ns, TimeZone::UTC)
+        Self::in_zone(wall_ns, &TimeZone::UTC)
     }
 
     /// Exactly this reading of calendar and clock; `None` when there is no such day or time.
@@ -26,7 +26,7 @@ impl TemplateClock {
         DateTime::new(year, month, day, hour, minute, second, 0).ok().map(Self)
     }
 
-    fn in_zone(wall_ns: u64, zone: TimeZone) -> Self {
+    fn in_zone(wall_ns: u64, zone: &TimeZone) -> Self {
         // Every u64 of nanoseconds is a time before the year 2555, inside jiff's range.
         let stamp = Timestamp::from_nanosecond(i128::from(wall_ns)).unwrap_or(Timestamp::MAX);
         Self(zone.to_datetime(stamp))
@@ -67,12 +67,17 @@ impl TemplateClock {
                 'C' => out.push_str(&number(i32::from(t.year()).div_euclid(100), 2)),
                 'm' => out.push_str(&number(i32::from(t.month()), 2)),
                 'd' => out.push_str(&number(i32::from(t.day()), 2)),
-                'e' => out.push_str(&if bare { t.day().to_string() } else { format!("{:2}", t.day()) }),
+                'e' => {
+                    if !bare && t.day() < 10 {
+                        out.push(' ');
+                    }
+                    out.push_str(&t.day().to_string());
+                }
                 'H' => out.push_str(&number(i32::from(t.hour()), 2)),
                 'I' => out.push_str(&number(hour12, 2)),
                 'M' => out.push_str(&number(i32::from(t.minute()), 2)),
                 'S' => out.push_str(&number(i32::from(t.second()), 2)),
-                'f' => out.push_str(&format!("{:06}", t.subsec_nanosecond() / 1_000)),
+                'f' => out.push_str(&number(t.subsec_nanosecond() / 1_000, 6)),
                 'j' => out.push_str(&number(i32::from(t.day_of_year()), 3)),
                 'p' => out.push_str(if t.hour() < 12 { "AM" } else { "PM" }),
                 'P' => out.push_str(if t.hour() < 12 { "am" } else { "pm" }),

@@ -42,10 +42,10 @@ fn o200k(text: &str, first: char) -> usize {
             return end + contraction(&text[end..]);
         }
     }
-    if kind.is_letter() || kind.is_head() {
-        if let Some(end) = o200k_word(text) {
-            return end + contraction(&text[end..]);
-        }
+    if (kind.is_letter() || kind.is_head())
+        && let Some(end) = o200k_word(text)
+    {
+        return end + contraction(&text[end..]);
     }
     if kind.is_number() {
         return first.len_utf8() + run(&text[first.len_utf8()..], 2, Class::is_number);
@@ -101,7 +101,7 @@ fn contraction(text: &str) -> usize {
     match (chars.next(), chars.next()) {
         // Unicode folds the long s to s.
         (Some('ſ'), _) => 1 + 'ſ'.len_utf8(),
-        (Some(a), _) if matches!(a, 's' | 'S' | 't' | 'T' | 'm' | 'M' | 'd' | 'D') => 2,
+        (Some('s' | 'S' | 't' | 'T' | 'm' | 'M' | 'd' | 'D'), _) => 2,
         (Some(a), Some(b)) => match (a.to_ascii_lowercase(), b.to_ascii_lowercase()) {
             ('r' | 'v', 'e') | ('l', 'l') => 3,
             _ => 0,

@@ -105,7 +105,7 @@ impl Config {
                     }
                 }
                 Some(Value::Array(list)) => {
-                    self.further.extend(list.iter().filter_map(token_text).map(str::to_owned))
+                    self.further.extend(list.iter().filter_map(token_text).map(str::to_owned));
                 }
                 _ => {}
             }

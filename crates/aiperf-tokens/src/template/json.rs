@@ -1,13 +1,14 @@
 //! `tojson` as `transformers` defines it: Python's `json.dumps`, without the HTML escapes of Jinja's own.
 
-use minijinja::value::{Kwargs, Rest, ValueKind, from_args};
+use minijinja::value::{Kwargs, Rest, ValueKind, ValueOrKwargs, from_args};
 use minijinja::{Error, ErrorKind, State, Value};
 
 /// Deepest nesting written. Requests are parsed to a depth of 128; only a hostile template builds more.
 const MAX_DEPTH: usize = 200;
 
 /// The filter: `tojson(ensure_ascii=False, indent=None, separators=None, sort_keys=False)`.
-pub(super) fn tojson(state: &State<'_, '_>, value: &Value, args: Rest<Value>) -> Result<Value, Error> {
+pub(super) fn tojson(state: &State<'_, '_>, value: &Value, args: Rest<ValueOrKwargs>) -> Result<Value, Error> {
+    let args = args.into_values();
     let (positional, kwargs): (&[Value], Kwargs) = from_args(&args)?;
     let argument = |index: usize, name: &str| -> Result<Option<Value>, Error> {
         match positional.get(index) {
@@ -167,7 +168,11 @@ impl Writer<'_, '_, '_> {
     }
 
     fn escape(&mut self, unit: u16) {
-        self.out.push_str(&format!("\\u{unit:04x}"));
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        self.out.push_str("\\u");
+        for shift in [12, 8, 4, 0] {
+            self.out.push(char::from(DIGITS[usize::from(unit >> shift & 15)]));
+        }
     }
 }
 

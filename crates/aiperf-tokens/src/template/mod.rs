@@ -170,7 +170,7 @@ impl ChatTemplate {
             .map_err(|e| render_error(&e))?;
         let mut out = Bounded { bytes: Vec::new(), limit: BASE_OUTPUT + OUTPUT_PER_BYTE * input_bytes };
         template
-            .render_captured_to(variables.into_iter().collect::<Jinja>(), &mut out)
+            .render_captured_to(Jinja::from_pairs(variables), &mut out)
             .map_err(|e| render_error(&e))?;
         String::from_utf8(out.bytes)
             .map_err(|e| TemplateError::Render { line: None, detail: e.utf8_error().to_string() })
@@ -234,7 +234,7 @@ fn render_error(error: &Error) -> TemplateError {
             return TemplateError::Raised { message: message.clone() };
         }
         let full = e.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-        if full.is_some_and(|inner| inner.is::<Full>()) {
+        if full.and_then(|inner| inner.downcast_ref::<Full>()).is_some() {
             return TemplateError::TooMuch { what: "wrote more than its output limit" };
         }
         if e.downcast_ref::<Error>().is_some_and(|e| e.kind() == ErrorKind::OutOfFuel) {
