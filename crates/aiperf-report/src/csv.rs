@@ -57,3 +57,29 @@ fn line(out: &mut String, cells: impl Iterator<Item = String>) {
     }
     out.push_str("\r\n");
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::Sample;
+
+    #[test]
+    fn the_file_as_a_whole() {
+        let sample = Sample::new();
+        let text = String::from_utf8(summary(&sample.report())).expect("UTF-8");
+        assert_eq!(text.matches('\n').count(), text.matches("\r\n").count());
+        insta::assert_snapshot!(text.replace("\r\n", "\n"));
+    }
+
+    #[test]
+    fn cells_that_need_quotes_get_them() {
+        let mut out = String::new();
+        line(&mut out, ["plain", "a,b", "say \"x\"", "two\nlines"].map(str::to_owned).into_iter());
+        assert_eq!(out, "plain,\"a,b\",\"say \"\"x\"\"\",\"two\nlines\"\r\n");
+    }
+
+    #[test]
+    fn two_decimals_round_as_in_the_reference() {
+        assert_eq!([0.125, 2.675, 1234.5, 0.0].map(number), ["0.12", "2.67", "1234.50", "0.00"]);
+    }
+}

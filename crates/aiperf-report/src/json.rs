@@ -237,3 +237,60 @@ fn indented(compact: &[u8]) -> Vec<u8> {
 }
 
 const _: () = assert!(PERCENTILE_KEYS.len() == PERCENTILES.len());
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::Sample;
+
+    fn text(bytes: Vec<u8>) -> String {
+        String::from_utf8(bytes).expect("UTF-8")
+    }
+
+    #[test]
+    fn schema_1_as_a_whole() {
+        let sample = Sample::new();
+        insta::assert_snapshot!(text(summary(&sample.report())));
+    }
+
+    #[test]
+    fn schema_2_as_a_whole() {
+        let sample = Sample::new();
+        insta::assert_snapshot!(text(summary_2(&sample.report())));
+    }
+
+    #[test]
+    fn schema_1_has_no_nulls_and_no_final_newline() {
+        let sample = Sample::new();
+        let mut report = sample.report();
+        report.warmup = None;
+        report.incomplete_reason = Some("a shard stopped");
+        report.was_cancelled = true;
+        let bytes = summary(&report);
+        assert!(bytes.ends_with(b"}"));
+        let value: serde_json::Value = serde_json::from_slice(&bytes).expect("JSON");
+        assert!(!text(bytes).contains("null"));
+        assert!(value.get("warmup_metrics").is_none());
+        assert_eq!(value["is_complete"], false);
+        assert_eq!(value["incomplete_reason"], "a shard stopped");
+        assert_eq!(value["was_cancelled"], true);
+        assert_eq!(value["start_time"], "2026-11-30T05:00:00.005000");
+    }
+
+    #[test]
+    fn fixed_keys_come_first_then_the_run_then_the_table() {
+        let sample = Sample::new();
+        let value: serde_json::Value = serde_json::from_slice(&summary(&sample.report())).expect("JSON");
+        let keys: Vec<&str> = value.as_object().expect("an object").keys().map(String::as_str).collect();
+        assert_eq!(
+            keys[..5],
+            ["schema_version", "aiperf_version", "benchmark_id", "request_throughput", "request_latency"]
+        );
+        let place = |key: &str| keys.iter().position(|k| *k == key).expect(key);
+        assert!(place("total_error_isl") < place("input_config"));
+        assert!(place("input_config") < place("run_info"));
+        assert!(place("warmup_metrics") < place("time_to_first_output_token"));
+        assert!(place("error_summary") < place("start_time"));
+        assert!(!keys.contains(&"min_request_timestamp"), "internal metrics stay inside");
+    }
+}

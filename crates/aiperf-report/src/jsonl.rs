@@ -96,7 +96,8 @@ impl<'a> Meta<'a> {
         let mut o = Object::begin(out);
         o.int("session_num", self.session_num);
         o.plain("x_request_id", self.request_id);
-        o.plain("x_correlation_id", self.correlation_id);
+        let correlation = self.correlation_id.to_string();
+        o.plain("x_correlation_id", &correlation);
         o.text("conversation_id", self.conversation_id);
         o.int("turn_index", self.turn_index.into());
         o.int("credit_issued_ns", self.dispatched_ns);
@@ -120,7 +121,7 @@ impl<'a> Meta<'a> {
         }
         o.bool("context_overflow_skip", false);
         o.int("agent_depth", 0);
-        o.plain("root_correlation_id", self.correlation_id);
+        o.plain("root_correlation_id", &correlation);
         if let Some(ns) = self.scheduled_ns {
             o.int("scheduled_ns", ns);
         }
@@ -192,4 +193,94 @@ fn metrics(out: &mut Vec<u8>, values: &RecordValues) {
         out.extend_from_slice(b"\"}");
     }
     o.end();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+    use aiperf_core::exchange::Stamps;
+
+    fn ticket() -> Ticket {
+        Ticket {
+            phase: 1,
+            session: 7,
+            entry: 3,
+            turn: 0,
+            shard: 2,
+            request_id: Uuid::from_random(1),
+            correlation_id: Uuid::from_random(2),
+            scheduled_ns: Some(900),
+            dispatched_ns: 950,
+        }
+    }
+
+    fn exchange(disposition: Disposition) -> Exchange {
+        Exchange {
+            stamps: Stamps { start_ns: 1000, headers_ns: Some(1500), end_ns: 9000, ..Stamps::default() },
+            reused: true,
+            status: Some(200),
+            reason: String::new(),
+            content_type: None,
+            headers: Vec::new(),
+            body: Vec::new(),
+            reads: Vec::new(),
+            bytes_sent: 0,
+            bytes_received: 0,
+            disposition,
+        }
+    }
+
+    const PHASE: PhaseMeta<'static> =
+        PhaseMeta { kind: PhaseKind::Profiling, index: 1, profiling_index: Some(0), name: "profiling" };
+
+    fn written(meta: &Meta<'_>, values: &RecordValues, error: Option<&Failure>) -> String {
+        let mut out = Vec::new();
+        line(&mut out, meta, values, error);
+        let text = String::from_utf8(out).expect("UTF-8");
+        assert_eq!(text.matches('\n').count(), 1);
+        assert!(text.ends_with('\n'));
+        text
+    }
+
+    #[test]
+    fn a_completed_request() {
+        let exchange = exchange(Disposition::Finished);
+        let meta =
+            Meta::of(&ticket(), &exchange, &sample::ANCHOR, "session_000003", PHASE, Outcome::Completed);
+        let values = sample::recorder_and_values().1;
+        insta::assert_snapshot!(written(&meta, &values[0], None).replace("},", "},\n"));
+    }
+
+    #[test]
+    fn a_cancelled_request_in_a_warm_up() {
+        use aiperf_core::outcome::CancelReason;
+        let dropped = Disposition::Cancelled { reason: CancelReason::GraceOver, at_ns: 8000 };
+        let phase =
+            PhaseMeta { kind: PhaseKind::Warmup, index: 0, profiling_index: None, name: "warm \"up\"" };
+        let mut ticket = ticket();
+        ticket.scheduled_ns = None;
+        let mut exchange = exchange(dropped);
+        exchange.stamps.headers_ns = None;
+        let meta = Meta::of(&ticket, &exchange, &sample::ANCHOR, "a\nb", phase, Outcome::Cancelled);
+        let values = sample::recorder_and_values().1;
+        let failure = sample::cancelled();
+        insta::assert_snapshot!(written(&meta, &values[3], Some(&failure)).replace("},", "},\n"));
+    }
+
+    #[test]
+    fn every_line_is_json_with_the_values_of_the_request() {
+        let exchange = exchange(Disposition::Finished);
+        let meta = Meta::of(&ticket(), &exchange, &sample::ANCHOR, "s", PHASE, Outcome::Completed);
+        let values = sample::recorder_and_values().1;
+        let line: serde_json::Value = serde_json::from_str(&written(&meta, &values[0], None)).expect("JSON");
+        assert_eq!(line["metadata"]["request_start_ns"], sample::ANCHOR.wall(1000));
+        assert_eq!(line["metadata"]["credit_issued_ns"], sample::ANCHOR.wall(950));
+        assert_eq!(line["metadata"]["scheduled_ns"], sample::ANCHOR.wall(900));
+        assert_eq!(line["metrics"]["output_sequence_length"]["value"], 4);
+        assert_eq!(line["metrics"]["inter_chunk_latency"]["value"].as_array().map(Vec::len), Some(3));
+        for internal in ["requested_osl", "osl_mismatch_count", "request_count"] {
+            assert!(line["metrics"].get(internal).is_none(), "{internal}");
+        }
+    }
 }

@@ -123,3 +123,98 @@ fn payload(out: &mut Vec<u8>, body: &[u8]) {
         write::lossy(out, body);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jsonl::PhaseMeta;
+    use crate::sample;
+    use aiperf_core::outcome::Outcome;
+    use aiperf_core::plan::PhaseKind;
+    use aiperf_core::ticket::Uuid;
+
+    type Field<'a> = (&'a [u8], &'a [u8]);
+
+    fn meta() -> Meta<'static> {
+        Meta {
+            session_num: 0,
+            request_id: Uuid::from_random(1),
+            correlation_id: Uuid::from_random(2),
+            conversation_id: "session_000000",
+            turn_index: 0,
+            dispatched_ns: 1,
+            start_ns: 2,
+            ack_ns: Some(3),
+            end_ns: 4,
+            shard: 0,
+            reader: 0,
+            phase: PhaseMeta {
+                kind: PhaseKind::Profiling,
+                index: 0,
+                profiling_index: Some(0),
+                name: "profiling",
+            },
+            cancelled_ns: None,
+            scheduled_ns: None,
+            outcome: Outcome::Completed,
+        }
+    }
+
+    fn written(raw: &Raw<'_, &[u8], &[u8]>) -> String {
+        let mut out = Vec::new();
+        line(&mut out, raw);
+        let text = String::from_utf8(out).expect("UTF-8");
+        assert_eq!(text.matches('\n').count(), 1);
+        let value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        let keys: Vec<&String> = value.as_object().expect("an object").keys().collect();
+        format!("{keys:?}\n{}", text.split_once("\"start_perf_ns\"").expect("a start").1)
+    }
+
+    #[test]
+    fn events_keep_their_fields_and_secrets_go() {
+        let events: Vec<(u64, Vec<Field<'_>>)> = vec![
+            (10, vec![(b"event", b"ping"), (b"data", br#"{"choices":[]}"#)]),
+            (11, vec![(b"comment", b"caf\xff"), (b"data", b"[DONE]")]),
+        ];
+        let raw = Raw {
+            meta: &meta(),
+            start_mono_ns: 5,
+            headers: &[
+                ("Authorization", "Bearer x"),
+                ("X-Session-Affinity", "abc"),
+                ("Accept", "text/event-stream"),
+            ],
+            status: Some(200),
+            responses: Responses::Events(&events),
+            error: None,
+            payload: b"{\"a\":\n  \"b\\n\"}",
+        };
+        insta::assert_snapshot!(written(&raw));
+    }
+
+    #[test]
+    fn bodies_failures_and_odd_payloads() {
+        let failure = sample::failure(503, "busy");
+        let raw = Raw {
+            meta: &meta(),
+            start_mono_ns: 5,
+            headers: &[],
+            status: None,
+            responses: Responses::Body { at_ns: 9, text: b"<html>", content_type: Some("text/html") },
+            error: Some(&failure),
+            payload: b"not \"json\"",
+        };
+        insta::assert_snapshot!(written(&raw));
+    }
+
+    #[test]
+    fn only_secret_headers_are_secret() {
+        for name in ["authorization", "X-API-Key", "api-key", "Cookie", "X-Session-Affinity", "x-auth-token"]
+        {
+            assert!(is_secret_header(name), "{name}");
+        }
+        for name in ["Accept", "Content-Type", "User-Agent", "X-Request-ID", "X-Correlation-ID", "Host"] {
+            assert!(!is_secret_header(name), "{name}");
+        }
+    }
+}

@@ -1,1 +1,137 @@
-//! A small run for the tests.
+//! A small run for the tests: three answers, a failure, a cancellation, a lost and an unsent request.
+
+use aiperf_core::outcome::{Failure, FailureKind, Outcome, Stage};
+use aiperf_core::time::ClockAnchor;
+use aiperf_core::usage::Usage;
+use aiperf_metrics::{
+    Capabilities, ChunkFact, ErrorGroup, ErrorSummary, Facts, RecordValues, Recorder, Summary, Window,
+};
+use jiff::tz::TimeZone;
+use serde_json::{Value, json};
+
+use crate::report::{FileLine, Report};
+
+/// 2026-11-30 03:00:00 UTC at monotonic 0.
+pub(crate) const ANCHOR: ClockAnchor = ClockAnchor { mono_ns: 0, wall_ns: 1_796_007_600_000_000_000 };
+
+const CAPABILITIES: Capabilities = Capabilities {
+    streaming: true,
+    produces_tokens: true,
+    tokenizes_input: true,
+    reasoning: true,
+    server_token_count: false,
+};
+
+pub(crate) fn failure(code: i64, message: &str) -> Failure {
+    Failure {
+        kind: FailureKind::HttpStatus,
+        stage: Stage::Answer,
+        code: Some(code),
+        type_name: "Service Unavailable".to_owned(),
+        message: message.to_owned(),
+        retryable: true,
+    }
+}
+
+pub(crate) fn cancelled() -> Failure {
+    Failure {
+        kind: FailureKind::Cancelled,
+        stage: Stage::InStream,
+        code: Some(499),
+        type_name: "RequestCancellationError".to_owned(),
+        message: "the phase was over".to_owned(),
+        retryable: false,
+    }
+}
+
+fn request(outcome: Outcome, start_ms: u64, tokens: u64) -> Facts {
+    let start_ns = start_ms * 1_000_000;
+    let at = |i: u64| ChunkFact { at_ns: start_ns + 25_123_456 + i * 8_654_321, answer: i > 0 };
+    let usage = Usage {
+        prompt_tokens: Some(54),
+        completion_tokens: Some(tokens),
+        total_tokens: Some(54 + tokens),
+        reasoning_tokens: None,
+        cached_tokens: None,
+    };
+    Facts {
+        outcome,
+        start_ns,
+        end_ns: start_ns + 200_000_000,
+        scheduled_ns: None,
+        chunks: (0..tokens).map(at).collect(),
+        isl: Some(50),
+        output_tokens: Some(tokens),
+        reasoning_tokens: None,
+        requested_osl: Some(20),
+        usage: Some(usage),
+    }
+}
+
+/// The recorder and the values of each request that ended: three completed, one failed, one cancelled (from index 3 on).
+pub(crate) fn recorder_and_values() -> (Recorder, Vec<RecordValues>) {
+    let mut recorder = Recorder::new(CAPABILITIES, ANCHOR);
+    let values = [
+        request(Outcome::Completed, 10, 4),
+        request(Outcome::Completed, 20, 20),
+        request(Outcome::Completed, 30, 20),
+        request(Outcome::Failed, 40, 0),
+        request(Outcome::Cancelled, 50, 3),
+    ];
+    let values = values.iter().map(|facts| recorder.record(facts)).collect();
+    recorder.set_scheduled(7);
+    recorder.set_unsent(1);
+    (recorder, values)
+}
+
+/// What a [`Report`] borrows.
+pub(crate) struct Sample {
+    summary: Summary,
+    warmup: Summary,
+    errors: Vec<ErrorGroup>,
+    config: Value,
+}
+
+impl Sample {
+    pub(crate) fn new() -> Self {
+        let summary = recorder_and_values().0.summarise(Window { start_ns: 5_000_000, end_ns: 405_000_000 });
+        let mut warm = Recorder::new(CAPABILITIES, ANCHOR);
+        warm.record(&request(Outcome::Completed, 1, 20));
+        let mut errors = ErrorSummary::default();
+        errors.add(&failure(
+            503,
+            "{\"error\":\"busy\"}\u{1b}[31m and a tail that is long enough to be broken on a narrow screen",
+        ));
+        errors.add(&cancelled());
+        Self {
+            summary,
+            warmup: warm.summarise(Window { start_ns: 0, end_ns: 300_000_000 }),
+            errors: errors.groups().to_vec(),
+            config: json!({"endpoint": {"type": "chat", "streaming": true}, "otel": {}}),
+        }
+    }
+
+    pub(crate) fn report(&self) -> Report<'_> {
+        Report {
+            version: "0.1.0",
+            benchmark_id: "0123456789ab",
+            summary: &self.summary,
+            warmup: Some(&self.warmup),
+            errors: &self.errors,
+            input_config: &self.config,
+            seed: 42,
+            cli_command: "aiperf profile --model 'm'",
+            was_cancelled: false,
+            incomplete_reason: None,
+            anchor: ANCHOR,
+            zone: TimeZone::fixed(jiff::tz::offset(2)),
+            title: "LLM Metrics",
+            length_forced: false,
+            notes: &[],
+            files: &[
+                FileLine { label: "CSV Export", path: "run/profile_export_aiperf.csv" },
+                FileLine { label: "Log File", path: "run/logs/aiperf.log" },
+            ],
+        }
+    }
+}

@@ -183,3 +183,137 @@ fn as_map(value: Value) -> Map<String, Value> {
         _ => Map::new(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::{summary, summary_2};
+    use crate::sample::Sample;
+
+    /// Checks the part of JSON Schema our schemas use; an unknown keyword is an error, so nothing goes unchecked.
+    fn check(root: &Value, schema: &Value, value: &Value, path: &str) -> Result<(), String> {
+        let fail = |what: String| Err(format!("{path}: {what}"));
+        for (keyword, rule) in schema.as_object().expect("schemas are objects") {
+            match keyword.as_str() {
+                "$schema" | "$defs" | "title" | "description" => {}
+                "$ref" => {
+                    let pointer = rule.as_str().and_then(|r| r.strip_prefix('#')).expect("a local reference");
+                    check(root, root.pointer(pointer).expect("a definition"), value, path)?;
+                }
+                "const" if rule == value => {}
+                "const" => return fail(format!("{value} is not {rule}")),
+                "type" => {
+                    let is = |name: &Value| match name.as_str() {
+                        Some("object") => value.is_object(),
+                        Some("array") => value.is_array(),
+                        Some("string") => value.is_string(),
+                        Some("boolean") => value.is_boolean(),
+                        Some("null") => value.is_null(),
+                        Some("number") => value.is_number(),
+                        Some("integer") => value.is_u64() || value.is_i64(),
+                        other => panic!("unknown type {other:?}"),
+                    };
+                    if !rule.as_array().map_or_else(|| is(rule), |names| names.iter().any(is)) {
+                        return fail(format!("{value} is no {rule}"));
+                    }
+                }
+                "minimum" => {
+                    if value.as_f64().is_some_and(|v| v < rule.as_f64().expect("a number")) {
+                        return fail(format!("{value} is below {rule}"));
+                    }
+                }
+                "pattern" => {
+                    let length = match rule.as_str() {
+                        Some(p) if p.ends_with(r"\.\d{6}$") => 26,
+                        Some(p) if p.ends_with(r"\.\d{9}[+-]\d\d:\d\d$") => 35,
+                        other => panic!("unknown pattern {other:?}"),
+                    };
+                    if value.as_str().is_none_or(|s| s.len() != length || s.as_bytes()[10] != b'T') {
+                        return fail(format!("{value} is no such time"));
+                    }
+                }
+                "items" => {
+                    for (i, item) in value.as_array().into_iter().flatten().enumerate() {
+                        check(root, rule, item, &format!("{path}[{i}]"))?;
+                    }
+                }
+                "allOf" => {
+                    for part in rule.as_array().expect("a list") {
+                        check(root, part, value, path)?;
+                    }
+                }
+                "anyOf" => {
+                    let parts = rule.as_array().expect("a list");
+                    let errors: Vec<String> =
+                        parts.iter().filter_map(|p| check(root, p, value, path).err()).collect();
+                    if errors.len() == parts.len() {
+                        return fail(errors.join("; "));
+                    }
+                }
+                "properties" => {
+                    for (key, part) in rule.as_object().expect("an object") {
+                        if let Some(inner) = value.get(key) {
+                            check(root, part, inner, &format!("{path}.{key}"))?;
+                        }
+                    }
+                }
+                "required" => {
+                    for key in rule.as_array().expect("a list") {
+                        if value.get(key.as_str().expect("a name")).is_none() {
+                            return fail(format!("{key} is missing"));
+                        }
+                    }
+                }
+                "additionalProperties" => {
+                    let known = schema["properties"].as_object().expect("properties");
+                    if let Some(key) =
+                        value.as_object().into_iter().flat_map(Map::keys).find(|k| !known.contains_key(*k))
+                    {
+                        return fail(format!("{key} is not known"));
+                    }
+                }
+                other => panic!("unknown keyword {other}"),
+            }
+        }
+        Ok(())
+    }
+
+    type Change = fn(&mut Value);
+
+    fn valid(schema: &Value, bytes: &[u8]) -> Result<(), String> {
+        check(schema, schema, &serde_json::from_slice(bytes).expect("JSON"), "$")
+    }
+
+    #[test]
+    fn what_is_written_fits_its_schema() {
+        let sample = Sample::new();
+        let mut report = sample.report();
+        assert_eq!(valid(&summary_schema(), &summary(&report)), Ok(()));
+        assert_eq!(valid(&summary_schema_2(), &summary_2(&report)), Ok(()));
+        report.warmup = None;
+        report.errors = &[];
+        report.incomplete_reason = Some("x");
+        assert_eq!(valid(&summary_schema(), &summary(&report)), Ok(()));
+        assert_eq!(valid(&summary_schema_2(), &summary_2(&report)), Ok(()));
+    }
+
+    #[test]
+    fn what_is_wrong_does_not() {
+        let sample = Sample::new();
+        let good: Value = serde_json::from_slice(&summary(&sample.report())).expect("JSON");
+        let schema = summary_schema();
+        let changes: [Change; 6] = [
+            |v| v["request_latency"]["unit"] = "sec".into(),
+            |v| v["request_latency"]["count"] = json!(1.5),
+            |v| v["request_count"]["avg"] = Value::Null,
+            |v| v["surprise"] = json!(1),
+            |v| v["start_time"] = "yesterday".into(),
+            |v| v["error_summary"][0]["count"] = json!(0),
+        ];
+        for change in changes {
+            let mut bad = good.clone();
+            change(&mut bad);
+            assert!(check(&schema, &schema, &bad, "$").is_err());
+        }
+    }
+}

@@ -53,7 +53,9 @@ impl Page {
         if report.errors.is_empty() {
             return;
         }
-        let column = |head, right, wraps_to| Column { head, right, wraps_to, expendable: 0 };
+        // On a narrow screen the message says enough.
+        let column =
+            |head, right, wraps_to| Column { head, right, wraps_to, expendable: u8::from(head == "Type") };
         let columns = vec![
             column("Code", true, None),
             column("Type", true, Some(10)),
@@ -244,4 +246,102 @@ fn grouped(digits: &str) -> String {
         out.push(digit);
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::Sample;
+    use unicode_width::UnicodeWidthStr;
+
+    /// Trailing spaces would not survive an editor.
+    fn trimmed(text: &str) -> String {
+        text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn the_page_in_a_file() {
+        insta::assert_snapshot!(trimmed(&export(&Sample::new().report())));
+    }
+
+    #[test]
+    fn the_page_on_a_screen_of_80_columns() {
+        insta::assert_snapshot!(trimmed(&render(&Sample::new().report(), 80, false)));
+    }
+
+    #[test]
+    fn the_page_in_colour() {
+        let text = render(&Sample::new().report(), 120, true);
+        insta::assert_snapshot!(trimmed(&text).replace('\u{1b}', "␛"));
+    }
+
+    #[test]
+    fn colour_changes_nothing_but_colour() {
+        let sample = Sample::new();
+        let mut bare = String::new();
+        let colour = render(&sample.report(), 100, true);
+        let mut rest = colour.as_str();
+        while let Some((before, after)) = rest.split_once('\u{1b}') {
+            bare.push_str(before);
+            rest = after.split_once('m').expect("every sequence ends").1;
+        }
+        bare.push_str(rest);
+        assert_eq!(bare, render(&sample.report(), 100, false));
+    }
+
+    #[test]
+    fn no_table_is_wider_than_the_screen() {
+        let sample = Sample::new();
+        for width in 30..150 {
+            let page = render(&sample.report(), width, false);
+            for line in page
+                .lines()
+                .filter(|l| !l.starts_with("CLI") && !l.contains("Export") && !l.starts_with("Log"))
+            {
+                assert!(line.width() <= width, "{width}: {line}");
+            }
+            assert!(page.contains("avg") && page.contains("Message"));
+        }
+    }
+
+    #[test]
+    fn server_text_cannot_drive_the_terminal() {
+        let page = render(&Sample::new().report(), 140, false);
+        assert!(page.contains("busy") && !page.contains('\u{1b}'));
+    }
+
+    #[test]
+    fn the_outcome_adds_up_in_one_line() {
+        let line =
+            "7 scheduled = 6 sent + 1 unsent; 6 sent = 3 completed + 1 failed + 1 cancelled + 1 lost\n";
+        assert!(export(&Sample::new().report()).contains(line));
+    }
+
+    #[test]
+    fn notes_say_what_is_odd_and_only_then() {
+        let sample = Sample::new();
+        let mut report = sample.report();
+        assert!(notes(&report).iter().any(|n| n.starts_with("1 of 3 answers (33.3%) ended before")));
+        assert!(notes(&report).iter().any(|n| n.contains("without cached prompt tokens")));
+        report.length_forced = true;
+        assert!(!notes(&report).iter().any(|n| n.contains("ended before")));
+        report.was_cancelled = true;
+        report.incomplete_reason = Some("shard 1 stopped\u{7}");
+        let own = ["The client was busy.".to_owned()];
+        report.notes = &own;
+        let all = notes(&report);
+        assert_eq!(all[0], "Incomplete results: shard 1 stopped.");
+        assert!(all[1].contains("cancelled"));
+        assert_eq!(all.last().map(String::as_str), Some("The client was busy."));
+        assert!(render(&report, 100, false).contains("sec (cancelled early)"));
+    }
+
+    #[test]
+    fn numbers_have_thousands_and_two_decimals() {
+        assert_eq!(
+            [0.0, 999.994, 1234.567, -1_234_567.0, 0.005].map(number),
+            ["0.00", "999.99", "1,234.57", "-1,234,567.00", "0.01"]
+        );
+        assert_eq!([0, 999, 1000, 1_000_000].map(count), ["0", "999", "1,000", "1,000,000"]);
+    }
 }

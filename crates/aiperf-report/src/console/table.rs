@@ -196,3 +196,29 @@ pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
     }
     lines
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn text_breaks_at_spaces_and_long_words_are_cut() {
+        assert_eq!(wrap("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrap("abcdefgh ij", 3), ["abc", "def", "gh", "ij"]);
+        assert_eq!(wrap("", 5), [""]);
+        assert_eq!(wrap("日本語", 4), ["日本", "語"]);
+    }
+
+    proptest! {
+        #[test]
+        fn wrapping_loses_nothing_but_spaces(text in "[a-z日 ]{0,80}", width in 2usize..30) {
+            let lines = wrap(&text, width);
+            for line in &lines {
+                prop_assert!(line.width() <= width, "{line:?}");
+            }
+            let bare = |t: &str| t.chars().filter(|c| *c != ' ').collect::<String>();
+            prop_assert_eq!(bare(&lines.concat()), bare(&text));
+        }
+    }
+}
