@@ -1,0 +1,244 @@
+//! The configuration as AIPerf writes it into `input_config`: what the user set, the sections it always writes, and no
+//! secret. Numbers are those that count, so a reader of the file sees the run and not its defaults.
+
+use aiperf_core::plan::{Arrival, ExportLevel, Pacing, PhaseKind, PhasePlan, Plan, Ui};
+use serde_json::{Map, Value as Json, json};
+
+use crate::options::Id;
+use crate::redact::{REDACTED, is_sensitive_header, redact_url};
+use crate::settings::Settings;
+use crate::value::Value;
+
+/// Sets the key of the JSON object.
+fn put(map: &mut Map<String, Json>, key: &str, value: impl Into<Json>) {
+    map.insert(key.to_owned(), value.into());
+}
+
+/// The shape of AIPerf's `input_config` for `plan`, which was made from `settings`.
+pub(crate) fn input_config(settings: &Settings, plan: &Plan) -> Json {
+    let mut models = Map::new();
+    if let Some(strategy) = settings.text(Id::ModelSelection) {
+        put(&mut models, "strategy", strategy);
+    }
+    put(&mut models, "items", plan.models.iter().map(|m| json!({"name": m})).collect::<Vec<_>>());
+
+    let mut tokenizer = Map::new();
+    if let Some(name) = settings.text(Id::Tokenizer) {
+        put(&mut tokenizer, "name", name);
+    }
+    let mut runtime = Map::new();
+    put(
+        &mut runtime,
+        "ui",
+        match plan.runtime.ui {
+            Ui::Simple => "simple",
+            Ui::None => "none",
+        },
+    );
+    if let Some(workers) = settings.int(Id::WorkersMax) {
+        put(&mut runtime, "workers", workers);
+    }
+    if let Some(interval) = settings.float(Id::StatsInterval) {
+        put(&mut runtime, "stats_interval", interval);
+    }
+
+    let mut out = Map::new();
+    put(&mut out, "models", models);
+    put(&mut out, "endpoint", endpoint(settings));
+    put(&mut out, "datasets", vec![dataset(settings)]);
+    put(&mut out, "phases", plan.phases.iter().map(|p| phase(settings, p)).collect::<Vec<_>>());
+    put(&mut out, "artifacts", artifacts(settings, plan));
+    put(&mut out, "tokenizer", tokenizer);
+    for off in ["gpu_telemetry", "server_metrics", "network_latency"] {
+        put(&mut out, off, json!({"enabled": false}));
+    }
+    for empty in ["otel", "mlflow", "wandb"] {
+        put(&mut out, empty, json!({}));
+    }
+    put(&mut out, "runtime", runtime);
+    let level = if settings.is_on(Id::ExtraVerbose) {
+        Some("TRACE".to_owned())
+    } else if settings.is_on(Id::Verbose) {
+        Some("DEBUG".to_owned())
+    } else {
+        settings.text(Id::LogLevel).map(str::to_uppercase)
+    };
+    if let Some(level) = level {
+        put(&mut out, "logging", json!({"level": level}));
+    }
+    Json::Object(out)
+}
+
+fn endpoint(settings: &Settings) -> Map<String, Json> {
+    let mut out = Map::new();
+    let urls = settings.list(Id::Url).map_or_else(
+        || vec!["http://localhost:8000".to_owned()],
+        |urls| urls.iter().map(|u| redact_url(&with_scheme(u))).collect(),
+    );
+    put(&mut out, "urls", urls);
+    for (id, key) in [
+        (Id::EndpointType, "type"),
+        (Id::CustomEndpoint, "path"),
+        (Id::Streaming, "streaming"),
+        (Id::RequestTimeout, "timeout"),
+        (Id::Transport, "transport"),
+        (Id::ConnectionReuse, "connection_reuse"),
+        (Id::LegacyMaxTokens, "use_legacy_max_tokens"),
+        (Id::ServerTokenCount, "use_server_token_count"),
+        (Id::SessionHeader, "session_header"),
+        (Id::MaxResponseBytes, "max_response_bytes"),
+    ] {
+        if let Some(value) = settings.get(id).and_then(|s| plain(&s.value)) {
+            put(&mut out, key, value);
+        }
+    }
+    if [Id::ApiKey, Id::ApiKeyFile, Id::ApiKeyEnv].into_iter().any(|id| settings.has(id)) {
+        put(&mut out, "api_key", REDACTED);
+    }
+    if !settings.headers().is_empty() {
+        let shown: Map<String, Json> = settings
+            .headers()
+            .iter()
+            .map(|(n, v)| (n.clone(), Json::from(if is_sensitive_header(n) { REDACTED } else { v })))
+            .collect();
+        put(&mut out, "headers", shown);
+    }
+    if settings.has(Id::ExtraInputs) {
+        put(&mut out, "extra", settings.extra());
+    }
+    out
+}
+
+fn with_scheme(url: &str) -> String {
+    if url.contains("://") { url.to_owned() } else { format!("http://{url}") }
+}
+
+/// A number as AIPerf's floats print: endless ones are the text `Infinity`, because JSON has no such number.
+fn plain(value: &Value) -> Option<Json> {
+    match value {
+        Value::Bool(b) => Some(Json::from(*b)),
+        Value::Int(n) => Some(Json::from(*n)),
+        Value::Float(x) if x.is_finite() => Some(Json::from(*x)),
+        Value::Float(_) => Some(Json::from("Infinity")),
+        Value::Text(t) => Some(Json::from(t.as_str())),
+        Value::List(_) | Value::Headers(_) | Value::Extra(_) => None,
+    }
+}
+
+fn length(settings: &Settings, mean: Id, stddev: Id, default: Option<u64>) -> Option<Json> {
+    let mean = settings.int(mean).or(default)?;
+    let mut out = Map::new();
+    put(&mut out, "mean", mean as f64);
+    if let Some(stddev) = settings.float(stddev) {
+        put(&mut out, "stddev", stddev);
+    }
+    Some(Json::Object(out))
+}
+
+fn dataset(settings: &Settings) -> Json {
+    let mut out = Map::new();
+    put(&mut out, "name", "main");
+    let osl = length(settings, Id::Osl, Id::OslStddev, None);
+    let entries = settings.int(Id::Entries);
+    if let Some(path) = settings.text(Id::InputFile) {
+        put(&mut out, "type", "file");
+        put(&mut out, "path", path);
+        for (id, key) in [(Id::DatasetFormat, "format"), (Id::NoFixedSchedule, "ignore_timestamps")] {
+            if let Some(value) = settings.get(id).and_then(|s| plain(&s.value)) {
+                put(&mut out, key, value);
+            }
+        }
+        if let Some(entries) = entries {
+            put(&mut out, "entries", entries);
+        }
+        if let Some(osl) = osl {
+            put(&mut out, "osl", osl);
+        }
+    } else {
+        put(&mut out, "type", "synthetic");
+        if let Some(entries) = entries.or_else(|| settings.int(Id::RequestCount)) {
+            put(&mut out, "entries", entries);
+        }
+        let default = settings.int_or_default(Id::Isl);
+        let mut prompts = Map::new();
+        if let Some(isl) = length(settings, Id::Isl, Id::IslStddev, Some(default)) {
+            put(&mut prompts, "isl", isl);
+        }
+        if let Some(osl) = osl {
+            put(&mut prompts, "osl", osl);
+        }
+        if let Some(corpus) = settings.text(Id::Corpus) {
+            put(&mut prompts, "corpus", corpus);
+        }
+        put(&mut out, "prompts", prompts);
+    }
+    if let Some(seed) = settings.int(Id::Seed) {
+        put(&mut out, "random_seed", seed);
+    }
+    Json::Object(out)
+}
+
+fn phase(settings: &Settings, plan: &PhasePlan) -> Json {
+    let is_warmup = plan.kind == PhaseKind::Warmup;
+    let mut out = Map::new();
+    put(&mut out, "name", plan.name.as_str());
+    put(&mut out, "kind", plan.kind.name());
+    let (kind, rate, smoothness) = match plan.pacing {
+        Pacing::Concurrency => ("concurrency", None, None),
+        Pacing::Rate { per_second, arrival } => match arrival {
+            Arrival::Constant => ("constant", Some(per_second), None),
+            Arrival::Poisson => ("poisson", Some(per_second), None),
+            Arrival::Gamma { smoothness } => ("gamma", Some(per_second), Some(smoothness)),
+        },
+    };
+    put(&mut out, "type", kind);
+    if is_warmup {
+        put(&mut out, "exclude_from_results", true);
+    }
+    if let Some(requests) = plan.requests {
+        put(&mut out, "requests", requests);
+    }
+    let seconds = |ns: u64| aiperf_core::time::ns_to_seconds(ns);
+    if let Some(ns) = plan.duration_ns {
+        put(&mut out, "duration", seconds(ns));
+    }
+    // A profiling phase's limit of 1 is AIPerf's default, which it does not write.
+    let told = is_warmup || rate.is_some() || settings.has(Id::Concurrency);
+    if let Some(concurrency) = plan.concurrency.filter(|_| told) {
+        put(&mut out, "concurrency", concurrency);
+    }
+    let grace = if is_warmup { Id::WarmupGrace } else { Id::Grace };
+    if plan.duration_ns.is_some() && (!is_warmup || settings.has(grace)) {
+        put(
+            &mut out,
+            "grace_period",
+            plan.grace_ns.map_or(Json::from("Infinity"), |ns| Json::from(seconds(ns))),
+        );
+    }
+    if let Some(rate) = rate {
+        put(&mut out, "rate", rate);
+    }
+    if let Some(smoothness) = smoothness {
+        put(&mut out, "smoothness", smoothness);
+    }
+    Json::Object(out)
+}
+
+fn artifacts(settings: &Settings, plan: &Plan) -> Map<String, Json> {
+    let mut out = Map::new();
+    put(&mut out, "dir", plan.artifacts.dir.display().to_string());
+    if let Some(prefix) = settings.text(Id::ExportPrefix) {
+        put(&mut out, "prefix", prefix);
+    }
+    if settings.has(Id::ExportLevel) {
+        let records = plan.artifacts.level >= ExportLevel::Records;
+        put(&mut out, "records", if records { json!(["jsonl"]) } else { json!(false) });
+        put(&mut out, "raw", plan.artifacts.level == ExportLevel::Raw);
+    }
+    if let Some(schema) = settings.int(Id::ExportSchema) {
+        put(&mut out, "schema", schema);
+    }
+    put(&mut out, "auto_plot", false);
+    put(&mut out, "plot_required", false);
+    out
+}

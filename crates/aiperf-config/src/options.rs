@@ -1,0 +1,238 @@
+//! The table of options: each option is one row here and nothing else. Command line, help, environment, configuration
+//! file, reference page and JSON schema are all made from it; [`crate::resolve`](mod@crate) gives the values their meaning.
+
+use crate::row::{Default, Group, Kind, Row, row};
+
+/// A whole number from `min` that fits what it counts.
+const fn count(min: u64, max: u64) -> Kind {
+    Kind::Int { min, max }
+}
+
+/// A token count's spread.
+const SPREAD: Kind = Kind::Float { min: 0.0, above: false, max: 10_000_000.0 };
+/// Tokens of one prompt or answer.
+const TOKENS: u64 = 10_000_000;
+/// Requests or entries of one run.
+const MANY: u64 = 1_000_000_000_000;
+/// Sessions alive at once.
+const SESSIONS: u64 = 1_000_000;
+/// Arrivals per second; a gap is at least a nanosecond.
+const RATE: Kind = Kind::Float { min: 0.0, above: true, max: 1_000_000_000.0 };
+const ABOVE_ZERO: Kind = Kind::Duration { zero: false, endless: false };
+const GRACE: Kind = Kind::Duration { zero: true, endless: true };
+const PATTERN: Kind = Kind::Choice {
+    words: &["poisson", "constant", "gamma", "concurrency_burst|concurrency"],
+    later: &["user_centric", "fixed_schedule"],
+};
+
+macro_rules! options {
+    ($($id:ident $args:tt $($more:ident($($arg:expr)?))*;)*) => {
+        /// Every option, in the order of the table.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Id {
+            $(#[doc = concat!("The option `", stringify!($id), "` of the table.")] $id,)*
+        }
+
+        /// The table.
+        pub static OPTIONS: &[Row] = &[$(options!(@row $id $args)$(.$more($($arg)?))*,)*];
+    };
+    (@row $id:ident ($($arg:expr),* $(,)?)) => { row(Id::$id, $($arg),*) };
+}
+
+options! {
+    Config(&["config"], "", Kind::Path, Default::Absent, Group::Runtime,
+        "YAML file with the configuration. Flags and environment variables win over it.") short(&["f"]) no_env();
+
+    Model(&["model", "model-names"], "models", Kind::List, Default::Absent, Group::Endpoint,
+        "Model named in each request. Several are separated by commas and take turns. Required.") short(&["m"]);
+    ModelSelection(&["model-selection-strategy"], "models.strategy",
+        Kind::Choice { words: &["round_robin", "random"], later: &["weighted"] }, Default::Is("round_robin"), Group::Endpoint,
+        "How several models are given to requests.");
+    Url(&["url"], "endpoint.urls", Kind::List, Default::Is("http://localhost:8000"), Group::Endpoint,
+        "Address of the server: http, https, or sim:// for the simulated server in this process. \
+         http is meant when no scheme is written.") short(&["u"]) also(&["endpoint.url"]);
+    EndpointType(&["endpoint-type"], "endpoint.type", Kind::Choice {
+            words: &["chat", "completions"],
+            later: &["audio_transcription", "cohere_rankings", "responses", "messages", "chat_embeddings", "embeddings",
+                "hf_tei_rankings", "huggingface_generate", "image_generation", "image_edit", "video_generation",
+                "image_retrieval", "nim_embeddings", "nim_rankings", "solido_rag", "raw", "template"],
+        }, Default::Is("chat"), Group::Endpoint,
+        "Which API is spoken: /v1/chat/completions or /v1/completions.");
+    CustomEndpoint(&["custom-endpoint", "endpoint"], "endpoint.path", Kind::Text, Default::Said("the path of the endpoint type"),
+        Group::Endpoint, "Path used in place of the endpoint type's own; it starts with a slash. Empty appends nothing to the URL.");
+    Streaming(&["streaming"], "endpoint.streaming", Kind::Bool, Default::Is("false"), Group::Endpoint,
+        "Ask for server-sent events, so that time to first token and inter-token latency can be measured.");
+    RequestTimeout(&["request-timeout-seconds"], "endpoint.timeout", ABOVE_ZERO, Default::Is("21600"), Group::Endpoint,
+        "Longest a request may take from start to end.");
+    ApiKey(&["api-key"], "endpoint.api_key", Kind::Text, Default::Absent, Group::Endpoint,
+        "Key sent as `Authorization: Bearer`. Other users of the machine can read it in the process list; \
+         prefer --api-key-file or --api-key-env.") no_env();
+    ApiKeyFile(&["api-key-file"], "endpoint.api_key_file", Kind::Path, Default::Absent, Group::Endpoint,
+        "File that holds the key; white space around it is dropped.");
+    ApiKeyEnv(&["api-key-env"], "endpoint.api_key_env", Kind::Text, Default::Absent, Group::Endpoint,
+        "Name of the environment variable that holds the key, such as OPENAI_API_KEY. Never read unless named here.") no_env();
+    Header(&["header"], "endpoint.headers", Kind::Headers, Default::Absent, Group::Endpoint,
+        "Header for each request, repeatable. Values are always text.") short(&["H"]) no_env();
+    ExtraInputs(&["extra-inputs"], "endpoint.extra", Kind::Extra, Default::Absent, Group::Endpoint,
+        "Fields for each request body, repeatable, such as temperature:0.5,ignore_eos:true. \
+         They win over the body's own fields.");
+    Transport(&["transport", "transport-type"], "endpoint.transport", Kind::Choice { words: &["http"], later: &[] },
+        Default::Said("by the URL"), Group::Endpoint, "What carries requests.");
+    ConnectionReuse(&["connection-reuse-strategy"], "endpoint.connection_reuse",
+        Kind::Choice { words: &["pooled", "never"], later: &["sticky_user_sessions"] }, Default::Is("pooled"), Group::Endpoint,
+        "Use kept connections again, or a fresh one for each request.");
+    LegacyMaxTokens(&["use-legacy-max-tokens"], "endpoint.use_legacy_max_tokens", Kind::Bool, Default::Is("false"),
+        Group::Endpoint, "Send max_tokens in place of max_completion_tokens to the chat API.");
+    ServerTokenCount(&["use-server-token-count"], "endpoint.use_server_token_count", Kind::Bool, Default::Is("false"),
+        Group::Endpoint, "Take token counts from the server's usage in place of counting them here.");
+    SessionHeader(&["session-header"], "endpoint.session_header", Kind::Text, Default::Is("X-Correlation-ID"), Group::Endpoint,
+        "Name of the header that carries a session's id.");
+    MaxResponseBytes(&["max-response-bytes"], "endpoint.max_response_bytes", Kind::Bytes { min: 1024, max: 1 << 40 },
+        Default::Is("64MiB"), Group::Endpoint, "Most bytes of one response body; a longer one is a failure.");
+
+    Isl(&["isl", "prompt-input-tokens-mean", "synthetic-input-tokens-mean"], "dataset.prompts.isl.mean", count(1, TOKENS),
+        Default::Is("550"), Group::Dataset, "Mean input length of synthetic prompts, tokens.") sweepable() also(&["dataset.isl.mean"]);
+    IslStddev(&["isl-stddev", "prompt-input-tokens-stddev", "synthetic-input-tokens-stddev"], "dataset.prompts.isl.stddev", SPREAD,
+        Default::Is("0"), Group::Dataset, "Standard deviation of the input length, tokens.") sweepable() also(&["dataset.isl.stddev"]);
+    Osl(&["osl", "output-tokens-mean", "prompt-output-tokens-mean"], "dataset.prompts.osl.mean", count(0, TOKENS),
+        Default::Said("no limit is sent"), Group::Dataset,
+        "Mean output length asked for, tokens; 0 sends no limit. With --input-file: for rows that give none.")
+        sweepable() also(&["dataset.osl.mean"]);
+    OslStddev(&["osl-stddev", "output-tokens-stddev", "prompt-output-tokens-stddev"], "dataset.prompts.osl.stddev", SPREAD,
+        Default::Is("0"), Group::Dataset, "Standard deviation of the output length, tokens. Needs --osl.")
+        sweepable() also(&["dataset.osl.stddev"]);
+    Entries(&["num-dataset-entries", "num-prompts"], "dataset.entries", count(1, MANY),
+        Default::Said("--request-count, else 100; every row of an input file"), Group::Dataset,
+        "Number of different prompts.");
+    Corpus(&["prompt-corpus"], "dataset.prompts.corpus", Kind::Choice { words: &["sonnet"], later: &["coding", "random"] },
+        Default::Is("sonnet"), Group::Dataset, "Text that synthetic prompts are cut from.");
+    Seed(&["random-seed"], "/random_seed", count(0, u64::MAX), Default::Said("drawn, printed and recorded"), Group::Dataset,
+        "Seed of every draw of the run.");
+    InputFile(&["input-file"], "dataset.path", Kind::Path, Default::Absent, Group::Dataset,
+        "File of your own prompts, JSONL.");
+    DatasetFormat(&["custom-dataset-type"], "dataset.format", Kind::Choice {
+            words: &["single_turn"],
+            later: &["multi_turn", "random_pool", "mooncake_trace", "bailian_trace", "burst_gpt_trace", "baseten_trace",
+                "sagemaker_data_capture", "dag_jsonl", "raw_payload", "inputs_json", "weka_trace", "tracelab",
+                "speed_bench_qualitative", "speed_bench_coding", "speed_bench_humanities", "speed_bench_math",
+                "speed_bench_multilingual", "speed_bench_qa", "speed_bench_rag", "speed_bench_reasoning", "speed_bench_roleplay",
+                "speed_bench_stem", "speed_bench_summarization", "speed_bench_writing", "speed_bench_throughput_1k",
+                "speed_bench_throughput_2k", "speed_bench_throughput_8k", "speed_bench_throughput_16k",
+                "speed_bench_throughput_32k"],
+        }, Default::Is("single_turn"), Group::Dataset, "Form of the input file: one request per row.");
+    NoFixedSchedule(&["no-fixed-schedule"], "dataset.ignore_timestamps", Kind::Bool, Default::Is("false"), Group::Dataset,
+        "Send rows that carry timestamps by the load options in place of their timestamps.");
+
+    Tokenizer(&["tokenizer"], "tokenizer.name", Kind::Text, Default::Said("the name of the first model"), Group::Tokenizer,
+        "`builtin`, a folder with tokenizer.json, or such a file. Nothing is downloaded.");
+
+    Concurrency(&["concurrency"], "phases.profiling.concurrency", count(1, SESSIONS),
+        Default::Said("1; no limit with --request-rate"), Group::Load,
+        "Most sessions alive at once. With --request-rate a cap on it.") sweepable();
+    RequestRate(&["request-rate"], "phases.profiling.rate", RATE, Default::Absent, Group::Load,
+        "Arrivals per second: requests leave on a schedule, whether or not earlier ones are answered.") sweepable();
+    ArrivalPattern(&["arrival-pattern", "request-rate-mode"], "phases.profiling.type", PATTERN,
+        Default::Said("poisson; gamma with --arrival-smoothness"), Group::Load,
+        "Form of the gaps between arrivals. concurrency_burst sends whenever a place is free.");
+    Smoothness(&["arrival-smoothness", "vllm-burstiness"], "phases.profiling.smoothness", RATE, Default::Said("1 with gamma"),
+        Group::Load, "Shape of gamma gaps: 1 is Poisson, more is smoother, less is burstier.");
+    RequestCount(&["request-count", "num-requests"], "phases.profiling.requests", count(1, MANY),
+        Default::Said("10 when neither it nor --benchmark-duration is given"), Group::Load,
+        "Stop once this many requests were sent.") sweepable();
+    Duration(&["benchmark-duration"], "phases.profiling.duration", ABOVE_ZERO, Default::Absent, Group::Load,
+        "Stop sending after this long.") sweepable();
+    Grace(&["benchmark-grace-period"], "phases.profiling.grace_period", GRACE, Default::Is("30"), Group::Load,
+        "How long requests in flight may still run after --benchmark-duration; inf waits for all.");
+
+    WarmupRequests(&["warmup-request-count", "num-warmup-requests"], "phases.warmup.requests", count(1, MANY), Default::Absent,
+        Group::Warmup, "Requests sent before the measurement; it or --warmup-duration makes a warmup phase.");
+    WarmupDuration(&["warmup-duration"], "phases.warmup.duration", ABOVE_ZERO, Default::Absent, Group::Warmup,
+        "Time spent sending before the measurement.");
+    WarmupGrace(&["warmup-grace-period"], "phases.warmup.grace_period", GRACE, Default::Is("inf"), Group::Warmup,
+        "How long warmup requests may still run after --warmup-duration.");
+    WarmupConcurrency(&["warmup-concurrency"], "phases.warmup.concurrency", count(1, SESSIONS), Default::Said("--concurrency"),
+        Group::Warmup, "Most sessions alive at once in the warmup.");
+    WarmupRate(&["warmup-request-rate"], "phases.warmup.rate", RATE, Default::Said("--request-rate"), Group::Warmup,
+        "Arrivals per second in the warmup.");
+    WarmupPattern(&["warmup-arrival-pattern"], "phases.warmup.type", PATTERN, Default::Said("--arrival-pattern"), Group::Warmup,
+        "Form of the gaps in the warmup.");
+    WarmupSmoothness(&["warmup-arrival-smoothness"], "phases.warmup.smoothness", RATE, Default::Said("--arrival-smoothness"),
+        Group::Warmup, "Shape of gamma gaps in the warmup.");
+
+    ArtifactDir(&["artifact-dir", "output-artifact-dir"], "artifacts.dir", Kind::Path,
+        Default::Said("artifacts/<model>-openai-<endpoint type>-<load>"), Group::Output,
+        "Folder for the files of the run, used as it is.");
+    ExportPrefix(&["profile-export-prefix", "profile-export-file"], "artifacts.prefix", Kind::Text,
+        Default::Said("profile_export"), Group::Output, "Start of the names of the exported files; a known ending is dropped.");
+    ExportLevel(&["export-level", "profile-export-level"], "artifacts.level",
+        Kind::Choice { words: &["summary", "records", "raw"], later: &[] }, Default::Is("records"), Group::Output,
+        "Write summaries alone, a line per request too, or every request and response whole as well.");
+    ExportSchema(&["export-schema"], "artifacts.schema", count(1, 2), Default::Is("1"), Group::Output,
+        "Shape of the summary JSON: 1 is AIPerf's 1.4, 2 has explicit nulls and zoned times.");
+
+    Ui(&["ui", "ui-type"], "runtime.ui", Kind::Choice { words: &["simple", "none", "dashboard"], later: &[] },
+        Default::Is("simple"), Group::Runtime,
+        "Progress while it runs: a bar on a terminal and lines elsewhere, or nothing. dashboard runs simple.");
+    StatsInterval(&["stats-interval"], "runtime.stats_interval", Kind::Float { min: 0.0, above: false, max: 1000.0 },
+        Default::Is("30"), Group::Runtime, "Seconds between plain progress lines; 0 turns them off.");
+    WorkersMax(&["workers-max", "max-workers"], "runtime.workers", count(1, 4096), Default::Said("by the number of cores"),
+        Group::Runtime, "Most threads that send requests.");
+    LogLevel(&["log-level"], "logging.level", Kind::Choice {
+            words: &["error|critical", "warning", "info|notice|success", "debug", "trace"],
+            later: &[],
+        }, Default::Is("info"), Group::Runtime, "Level of the log on stderr and in the log file.");
+    Verbose(&["verbose"], "", Kind::Bool, Default::Is("false"), Group::Runtime, "Log level debug.") short(&["v"]) no_env();
+    ExtraVerbose(&["extra-verbose"], "", Kind::Bool, Default::Is("false"), Group::Runtime, "Log level trace.")
+        short(&["vv"]) no_env();
+
+    NoGpuTelemetry(&["no-gpu-telemetry"], "", Kind::Off, Default::Absent, Group::Runtime,
+        "Accepted: this version reads no GPU telemetry.");
+    NoServerMetrics(&["no-server-metrics"], "", Kind::Off, Default::Absent, Group::Runtime,
+        "Accepted: this version reads no server metrics.");
+    NoAutoPlot(&["no-auto-plot"], "", Kind::Off, Default::Absent, Group::Runtime, "Accepted: this version draws no plots.");
+    NoSweepTable(&["no-sweep-table"], "/no_sweep_table", Kind::Off, Default::Absent, Group::Runtime,
+        "Accepted: this version prints no sweep table.");
+    NoVarySeed(&["no-vary-seed-per-trial"], "", Kind::Off, Default::Absent, Group::Runtime,
+        "Accepted: a run is one trial.");
+    NoSameSeed(&["no-parameter-sweep-same-seed"], "", Kind::Off, Default::Absent, Group::Runtime,
+        "Accepted: this version has no sweeps.");
+    NoDatasetWrap(&["no-allow-dataset-wrap"], "", Kind::Off, Default::Absent, Group::Runtime,
+        "Accepted: this version replays no trajectories.");
+    NoCot(&["accuracy-no-enable-cot"], "", Kind::Off, Default::Absent, Group::Runtime,
+        "Accepted: this version has no accuracy mode.");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn the_table_is_in_the_order_of_its_ids() {
+        for (i, row) in OPTIONS.iter().enumerate() {
+            assert_eq!(row.id as usize, i, "{:?}", row.id);
+        }
+    }
+
+    #[test]
+    fn no_spelling_means_two_options() {
+        let (mut flags, mut shorts, mut keys, mut envs) =
+            (HashSet::new(), HashSet::new(), HashSet::new(), HashSet::new());
+        for row in OPTIONS {
+            assert!(row.flags.iter().all(|f| flags.insert(*f)), "{:?}", row.flags);
+            assert!(row.shorts.iter().all(|f| shorts.insert(*f)), "{:?}", row.shorts);
+            assert!(row.keys().all(|k| keys.insert(k)), "{:?}", row.yaml);
+            assert!(row.env().is_none_or(|e| envs.insert(e)), "{:?}", row.name());
+        }
+    }
+
+    #[test]
+    fn a_default_is_a_value_of_its_option() {
+        for row in OPTIONS {
+            if let Default::Is(text) = row.default {
+                let value = crate::value::from_text(row, text);
+                assert!(value.is_ok(), "{}: {value:?}", row.name());
+            }
+        }
+    }
+}

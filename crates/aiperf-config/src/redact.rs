@@ -1,0 +1,194 @@
+//! Which texts are secrets, and what is written in their place. Used for everything that reaches a file or a screen.
+
+use serde_json::Value as Json;
+
+/// Written in place of a secret; AIPerf's word.
+pub(crate) const REDACTED: &str = "<redacted>";
+
+/// Parts of a header name that tell of a credential. A wrong guess costs readability, a missed one a leak.
+const SENSITIVE_PARTS: &[&str] = &[
+    "auth",
+    "token",
+    "secret",
+    "password",
+    "passwd",
+    "credential",
+    "cookie",
+    "apikey",
+    "api-key",
+    "api_key",
+    "session",
+    "signature",
+    "sas-key",
+    "access-key",
+    "private-key",
+    "subscription-key",
+    "functions-key",
+    "csrf",
+    "xsrf",
+];
+
+/// Query parameters that carry credentials, with `-`, `_` and spaces dropped.
+const SENSITIVE_PARAMETERS: &[&str] = &[
+    "apikey",
+    "key",
+    "token",
+    "accesstoken",
+    "authtoken",
+    "bearertoken",
+    "idtoken",
+    "refreshtoken",
+    "secret",
+    "clientsecret",
+    "password",
+    "passwd",
+    "credential",
+    "accesskeyid",
+    "awsaccesskeyid",
+    "sig",
+    "signature",
+    "xamzsignature",
+    "xamzsecuritytoken",
+    "xamzcredential",
+    "xgoogsignature",
+    "xgoogcredential",
+];
+
+/// Whether a header of this name carries a credential.
+pub(crate) fn is_sensitive_header(name: &str) -> bool {
+    let name = name.to_lowercase();
+    SENSITIVE_PARTS.iter().any(|part| name.contains(part))
+}
+
+/// A URL without user information and without the values of credential parameters.
+pub(crate) fn redact_url(url: &str) -> String {
+    let (scheme, rest) = match url.find("://") {
+        Some(i) => url.split_at(i + 3),
+        None => ("", url),
+    };
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, tail) = rest.split_at(end);
+    let host = match authority.rfind('@') {
+        Some(i) => format!("{REDACTED}{}", &authority[i..]),
+        None => authority.to_owned(),
+    };
+    format!("{scheme}{host}{}", redact_query(tail))
+}
+
+fn redact_query(tail: &str) -> String {
+    let Some((path, query)) = tail.split_once('?') else { return tail.to_owned() };
+    let (query, fragment) = match query.find('#') {
+        Some(i) => query.split_at(i),
+        None => (query, ""),
+    };
+    let parameters: Vec<String> = query
+        .split('&')
+        .map(|parameter| match parameter.split_once('=') {
+            Some((name, _)) if is_sensitive_parameter(name) => format!("{name}={REDACTED}"),
+            _ => parameter.to_owned(),
+        })
+        .collect();
+    format!("{path}?{}{fragment}", parameters.join("&"))
+}
+
+fn is_sensitive_parameter(name: &str) -> bool {
+    let plain: String = percent_decoded(name)
+        .to_lowercase()
+        .chars()
+        .filter(|c| !matches!(c, '-' | '_' | ' ' | '+'))
+        .collect();
+    SENSITIVE_PARAMETERS.contains(&plain.as_str())
+}
+
+/// A server decodes a parameter's name before it looks at it, so `api%5Fkey` is `api_key`.
+fn percent_decoded(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut i = 0;
+    while i < bytes.len() {
+        let hex = bytes.get(i + 1..i + 3).and_then(|h| std::str::from_utf8(h).ok());
+        match hex.filter(|_| bytes[i] == b'%').and_then(|h| u8::from_str_radix(h, 16).ok()) {
+            Some(byte) => {
+                out.push(byte);
+                i += 3;
+            }
+            None => {
+                out.push(bytes[i]);
+                i += 1;
+            }
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// Replaces, in a configuration as JSON, what must not be shown: keys, credential headers, URL credentials.
+pub(crate) fn redact_json(value: &mut Json) {
+    match value {
+        Json::Object(map) => {
+            for (key, value) in map.iter_mut() {
+                let plain = key.replace('_', "").to_lowercase();
+                match (plain.as_str(), &mut *value) {
+                    ("apikey", Json::String(s)) => REDACTED.clone_into(s),
+                    ("headers", Json::Object(headers)) => {
+                        for (name, value) in headers.iter_mut() {
+                            if is_sensitive_header(name) {
+                                *value = Json::from(REDACTED);
+                            }
+                        }
+                    }
+                    ("url" | "urls", value) => redact_urls(value),
+                    _ => redact_json(value),
+                }
+            }
+        }
+        Json::Array(items) => items.iter_mut().for_each(redact_json),
+        _ => {}
+    }
+}
+
+fn redact_urls(value: &mut Json) {
+    match value {
+        Json::String(url) => *url = redact_url(url),
+        Json::Array(items) => items.iter_mut().for_each(redact_urls),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn urls_lose_user_information_and_credential_parameters() {
+        assert_eq!(redact_url("http://u:p@h/v1"), "http://<redacted>@h/v1");
+        assert_eq!(redact_url("u:p@h:80"), "<redacted>@h:80");
+        assert_eq!(redact_url("http://u:p@q@h"), "http://<redacted>@h");
+        assert_eq!(redact_url("http://h/users@x?email=a@b"), "http://h/users@x?email=a@b");
+        assert_eq!(
+            redact_url("http://h?a=1&api%5Fkey=s&token_count=3#f"),
+            "http://h?a=1&api%5Fkey=<redacted>&token_count=3#f"
+        );
+        assert_eq!(redact_url("sim://?ttft=20"), "sim://?ttft=20");
+    }
+
+    #[test]
+    fn credential_headers_are_known_by_their_names() {
+        for name in ["Authorization", "x-api-key", "Cookie", "X-Acme-Token", "Ocp-Apim-Subscription-Key"] {
+            assert!(is_sensitive_header(name), "{name}");
+        }
+        assert!(!is_sensitive_header("X-Team"));
+    }
+
+    #[test]
+    fn a_configuration_loses_its_secrets_at_any_depth() {
+        let mut value = json!({"benchmark": {"endpoint": {"apiKey": "k", "headers": {"Authorization": "x", "n": "y"},
+            "urls": ["http://u:p@h"]}}, "list": [{"api_key": "k"}]});
+        redact_json(&mut value);
+        assert_eq!(
+            value,
+            json!({"benchmark": {"endpoint": {"apiKey": "<redacted>", "headers": {"Authorization": "<redacted>", "n": "y"},
+                "urls": ["http://<redacted>@h"]}}, "list": [{"api_key": "<redacted>"}]})
+        );
+    }
+}

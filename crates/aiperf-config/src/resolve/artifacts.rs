@@ -1,0 +1,102 @@
+//! What is written and where.
+
+use std::path::PathBuf;
+
+use aiperf_core::plan::{ArtifactsPlan, ExportLevel, Pacing, PhaseKind, PhasePlan};
+
+use super::Resolver;
+use crate::error::ConfigError;
+use crate::options::Id;
+
+/// Endings of the files of a run; a prefix that ends so loses it. Longer ones first.
+const KNOWN_ENDINGS: &[&str] = &[
+    "_raw.jsonl",
+    "_timeslices.csv",
+    "_timeslices.json",
+    "_gpu_telemetry.jsonl",
+    "_server_metrics.jsonl",
+    "_server_metrics.json",
+    "_server_metrics.csv",
+    "_server_metrics.parquet",
+    "_network_latency.jsonl",
+    "_console.txt",
+    ".csv",
+    ".jsonl",
+    ".json",
+    ".parquet",
+];
+
+impl Resolver<'_> {
+    pub(super) fn artifacts(&mut self, models: &[String], phases: &[PhasePlan]) -> ArtifactsPlan {
+        let dir = match self.settings.text(Id::ArtifactDir).map(PathBuf::from) {
+            Some(dir) => {
+                if std::fs::metadata(&dir).is_ok_and(|m| !m.is_dir()) {
+                    if let Some(place) = self.place(Id::ArtifactDir) {
+                        self.errors.push(ConfigError::File {
+                            place,
+                            path: dir.clone(),
+                            problem: "is a file; a folder is expected".to_owned(),
+                        });
+                    }
+                }
+                dir
+            }
+            None => PathBuf::from("artifacts").join(self.folder(models, phases)),
+        };
+        ArtifactsPlan {
+            dir,
+            prefix: self.prefix(),
+            level: match self.settings.text_or_default(Id::ExportLevel).as_str() {
+                "summary" => ExportLevel::Summary,
+                "raw" => ExportLevel::Raw,
+                _ => ExportLevel::Records,
+            },
+            schema: if self.settings.int_or_default(Id::ExportSchema) == 2 { 2 } else { 1 },
+        }
+    }
+
+    /// `<model>-openai-<endpoint type>-<load>`; AIPerf's name for a run's folder.
+    fn folder(&self, models: &[String], phases: &[PhasePlan]) -> String {
+        let mut model = models.first().map(|m| m.replace(['/', '\\', '\0'], "_")).unwrap_or_default();
+        if models.len() > 1 {
+            model.push_str("_multi");
+        }
+        let kind = self.settings.text_or_default(Id::EndpointType);
+        let load = phases.iter().find(|p| p.kind == PhaseKind::Profiling).map(load).unwrap_or_default();
+        format!("{model}-openai-{kind}-{load}")
+    }
+
+    fn prefix(&mut self) -> Option<String> {
+        let given = self.settings.text(Id::ExportPrefix)?;
+        let prefix = KNOWN_ENDINGS.iter().find_map(|e| given.strip_suffix(e)).unwrap_or(given).to_owned();
+        let names_other_files = matches!(prefix.as_str(), "inputs" | "outputs" | "phase_manifest");
+        if prefix.is_empty()
+            || names_other_files
+            || prefix.contains(['/', '\\', '\0'])
+            || prefix.starts_with('.')
+        {
+            let found = format!("'{given}'");
+            self.bad(
+                Id::ExportPrefix,
+                found,
+                "a file name without folder that no other file of the run has (inputs, outputs, phase_manifest)",
+            );
+            return None;
+        }
+        Some(prefix)
+    }
+}
+
+/// The load in a few letters: `concurrency10`, `request_rate5.0`, `concurrency10-request_rate5.0`.
+fn load(phase: &PhasePlan) -> String {
+    let concurrency = phase.concurrency.map(|c| format!("concurrency{c}"));
+    match phase.pacing {
+        Pacing::Concurrency => concurrency.unwrap_or_default(),
+        // `{:?}` always shows a decimal point, as AIPerf's floats do.
+        Pacing::Rate { per_second, .. } => concurrency
+            .into_iter()
+            .chain([format!("request_rate{per_second:?}")])
+            .collect::<Vec<_>>()
+            .join("-"),
+    }
+}

@@ -1,0 +1,151 @@
+//! Where requests go and in which form.
+
+use aiperf_core::plan::{ConnectionReuse, EndpointKind, EndpointPlan, Secret};
+use aiperf_core::time::seconds_to_ns;
+use aiperf_core::url::BaseUrl;
+
+use super::Resolver;
+use crate::environment::verify_tls;
+use crate::error::ConfigError;
+use crate::options::Id;
+use crate::redact::redact_url;
+use crate::row::{Default, row_of};
+use crate::value::is_token;
+
+impl Resolver<'_> {
+    pub(super) fn endpoint(&mut self) -> Option<EndpointPlan> {
+        let url = self.url();
+        let api_key = self.api_key();
+        let path = self.settings.text(Id::CustomEndpoint).map(str::to_owned);
+        if let Some(path) = path.as_deref().filter(|p| !p.is_empty()) {
+            if !path.starts_with('/') || path.chars().any(|c| c.is_whitespace() || c.is_control()) {
+                self.bad(
+                    Id::CustomEndpoint,
+                    format!("'{path}'"),
+                    "a path that starts with / and has no white space, or nothing",
+                );
+            }
+        }
+        let session_header = self.settings.text_or_default(Id::SessionHeader);
+        if !is_token(&session_header) {
+            self.bad(
+                Id::SessionHeader,
+                format!("'{session_header}'"),
+                "a header name: letters, digits and -_.!#$%&'*+^`|~",
+            );
+        }
+        let verify_tls = verify_tls(self.env, &mut self.notes, &mut self.errors);
+        let settings = self.settings;
+        Some(EndpointPlan {
+            kind: match settings.text_or_default(Id::EndpointType).as_str() {
+                "completions" => EndpointKind::Completions,
+                _ => EndpointKind::Chat,
+            },
+            url: url?,
+            path,
+            streaming: settings.is_on(Id::Streaming),
+            timeout_ns: seconds_to_ns(settings.float_or_default(Id::RequestTimeout)),
+            api_key,
+            headers: settings.headers().iter().map(|(n, v)| (n.clone(), Secret::new(v.as_str()))).collect(),
+            extra: settings.extra(),
+            legacy_max_tokens: settings.is_on(Id::LegacyMaxTokens),
+            server_token_count: settings.is_on(Id::ServerTokenCount),
+            reuse: match settings.text_or_default(Id::ConnectionReuse).as_str() {
+                "never" => ConnectionReuse::Never,
+                _ => ConnectionReuse::Pooled,
+            },
+            session_header,
+            verify_tls,
+            max_response_bytes: usize::try_from(settings.int_or_default(Id::MaxResponseBytes))
+                .unwrap_or(usize::MAX),
+        })
+    }
+
+    fn url(&mut self) -> Option<BaseUrl> {
+        let default = match row_of(Id::Url).default {
+            Default::Is(url) => url,
+            Default::Absent | Default::Said(_) => "",
+        };
+        let text = match self.settings.list(Id::Url) {
+            None => default.to_owned(),
+            Some([one]) => one.clone(),
+            Some(_) => {
+                let place = self.place(Id::Url)?;
+                self.errors.push(ConfigError::NotYet {
+                    place,
+                    what: "names several URLs; several URLs come later: a choice of servers is something"
+                        .to_owned(),
+                });
+                return None;
+            }
+        };
+        match BaseUrl::parse(&text) {
+            Ok(url) => Some(url),
+            Err(error) => {
+                let shown = redact_url(&text);
+                self.bad(
+                    Id::Url,
+                    format!("'{shown}', which {error}"),
+                    "a URL such as http://localhost:8000, https://host/v1 or sim://",
+                );
+                None
+            }
+        }
+    }
+
+    /// The key, from one of three places; the higher layer wins, two of one layer exclude each other.
+    fn api_key(&mut self) -> Option<Secret> {
+        let mut given: Vec<Id> = [Id::ApiKey, Id::ApiKeyFile, Id::ApiKeyEnv]
+            .into_iter()
+            .filter(|id| self.settings.has(*id))
+            .collect();
+        let rank = |id: Id| self.settings.place(id).map(crate::place::Place::rank);
+        let highest = given.iter().filter_map(|id| rank(*id)).max();
+        given.retain(|id| rank(*id) == highest);
+        if let [first, second, ..] = given[..] {
+            self.exclude(first, second, "the key comes from one place");
+            return None;
+        }
+        let id = *given.first()?;
+        let text = self.settings.text(id)?.to_owned();
+        let place = self.place(id)?;
+        let key = match id {
+            Id::ApiKeyFile => match std::fs::read_to_string(&text) {
+                Ok(key) => key,
+                Err(error) => {
+                    self.errors.push(ConfigError::File {
+                        place,
+                        path: text.into(),
+                        problem: format!("cannot be read: {error}"),
+                    });
+                    return None;
+                }
+            },
+            Id::ApiKeyEnv => match (self.env)(&text).filter(|k| !k.trim().is_empty()) {
+                Some(key) => {
+                    self.notes.push(format!("the API key comes from the environment variable {text}"));
+                    key
+                }
+                None => {
+                    self.bad(
+                        id,
+                        format!("'{text}', which is not set in the environment"),
+                        "the name of a variable that holds the key",
+                    );
+                    return None;
+                }
+            },
+            _ => text,
+        };
+        let key = key.trim();
+        if key.is_empty() || key.chars().any(char::is_control) {
+            self.bad(
+                id,
+                "a key that is empty or has control characters".to_owned(),
+                "a key of printable characters",
+            );
+            return None;
+        }
+        Some(Secret::new(key))
+    }
+}
