@@ -483,7 +483,8 @@ mod tests {
     fn blocks_are_cached_when_their_prefill_ends_and_cost_nothing_then() {
         let ids: Vec<u32> = (0..50).collect();
         let blocks = Some(block_hashes(&ids));
-        let mut engine = Engine::new(EngineConfig { prefix_cache: true, prefill_ns_per_token: 1.0, ..config() });
+        let mut engine =
+            Engine::new(EngineConfig { prefix_cache: true, prefill_ns_per_token: 1.0, ..config() });
         let ask = |id| Job { blocks: blocks.clone(), ..job(id, 50, 1) };
         let mut out = Vec::new();
         engine.submit(0, 0, ask(0), &mut out);
@@ -533,7 +534,8 @@ mod tests {
         for jitter in [0.0, 0.5] {
             let mut ends = Vec::new();
             for chunks in [true, false] {
-                let mut engine = Engine::new(EngineConfig { jitter, tokens_per_chunk: 3, seed: 5, ..config() });
+                let mut engine =
+                    Engine::new(EngineConfig { jitter, tokens_per_chunk: 3, seed: 5, ..config() });
                 let mut out = Vec::new();
                 engine.submit(0, 0, Job { chunks, ..job(4, 9, 20) }, &mut out);
                 run_out(&mut engine, &mut out);
@@ -567,16 +569,18 @@ mod tests {
 
     fn any_config() -> impl Strategy<Value = EngineConfig> {
         ((0u64..80, 0u64..20, 0u64..8), (1usize..5, 1usize..4, 1u64..5), 0.0f64..1.0, any::<u64>()).prop_map(
-            |((prefill_ns, step_ns, peer), (max_batch, max_prefills, tokens_per_chunk), jitter, seed)| EngineConfig {
-                prefill_ns,
-                step_ns,
-                step_ns_per_peer: peer as f64,
-                max_batch,
-                max_prefills,
-                tokens_per_chunk,
-                jitter,
-                seed,
-                ..config()
+            |((prefill_ns, step_ns, peer), (max_batch, max_prefills, tokens_per_chunk), jitter, seed)| {
+                EngineConfig {
+                    prefill_ns,
+                    step_ns,
+                    step_ns_per_peer: peer as f64,
+                    max_batch,
+                    max_prefills,
+                    tokens_per_chunk,
+                    jitter,
+                    seed,
+                    ..config()
+                }
             },
         )
     }
