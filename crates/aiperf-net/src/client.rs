@@ -30,7 +30,7 @@ use crate::{NetError, endpoint, failure, tls_config};
 /// How long an unused connection is kept, nanoseconds (AIPerf's keep-alive: 300 s).
 const KEEP_ALIVE_NS: u64 = 300 * NS_PER_S;
 /// Kernel keep-alive: first probe after, then every, then how many (AIPerf's 60/30/1).
-const PROBE_AFTER: Duration = Duration::from_secs(60);
+const PROBE_AFTER: Duration = Duration::from_mins(1);
 const PROBE_EVERY: Duration = Duration::from_secs(30);
 const PROBES: u32 = 1;
 /// Unacknowledged data for this long breaks the connection (AIPerf's TCP_USER_TIMEOUT).
@@ -61,6 +61,13 @@ pub struct Counters {
     pub stale: u64,
     /// Kept connections dropped because nobody wanted them for 300 s.
     pub expired: u64,
+}
+
+/// Which came first.
+enum End {
+    Came(Result<(), Failure>),
+    Cancelled(CancelReason),
+    Late,
 }
 
 /// The HTTP client of one shard. It stays on the thread that made it; any number of requests can be in flight, each on its
@@ -135,11 +142,6 @@ impl Client {
     pub async fn exchange(&self, out: Outgoing, cancel: impl Future<Output = CancelReason>) -> Exchange {
         let start_ns = mono_ns();
         let mut seen = Seen::new(start_ns, self.template.size(out.body.len()), self.keep_headers);
-        enum End {
-            Came(Result<(), Failure>),
-            Cancelled(CancelReason),
-            Late,
-        }
         let end = {
             let attempt = pin!(self.attempt(&out, &mut seen));
             let cancel = pin!(cancel);
@@ -176,6 +178,12 @@ impl Client {
     /// What happened to connections so far.
     pub fn counters(&self) -> Counters {
         self.counters.get()
+    }
+
+    /// Sockets of the kept connections, for tests that watch them.
+    #[cfg(test)]
+    pub(crate) fn idle_sockets(&self) -> Vec<std::rc::Rc<Socket>> {
+        self.idle.borrow().iter().map(|c| std::rc::Rc::clone(&c.socket)).collect()
     }
 
     fn count(&self, add: impl FnOnce(&mut Counters)) {

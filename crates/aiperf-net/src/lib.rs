@@ -26,3 +26,6 @@ pub use error::NetError;
 pub use resolve::ServerAddress;
 pub use tls::tls_config;
 pub use usage::read_usage;
+
+#[cfg(test)]
+mod loopback_tests;

@@ -204,6 +204,29 @@ impl<'b> SseEvent<'_, 'b> {
         Some(&self.bytes[line.value.clone()])
     }
 
+    /// Every field as it came, in order: its name (`comment` for a comment) and its value.
+    pub fn fields(&self) -> impl Iterator<Item = (&'b [u8], &'b [u8])> {
+        self.lines.iter().map(|line| {
+            let name: &'b [u8] = match line.field {
+                Field::Data => b"data",
+                Field::Event => b"event",
+                Field::Id => b"id",
+                Field::Retry => b"retry",
+                Field::Comment => b"comment",
+                Field::Other => {
+                    let whole = &self.bytes[line.whole.clone()];
+                    whole[..whole.iter().position(|b| *b == b':').unwrap_or(whole.len())].trim_ascii()
+                }
+            };
+            (name, &self.bytes[line.value.clone()])
+        })
+    }
+
+    /// Offset of the first byte of the event.
+    pub fn start(&self) -> usize {
+        self.lines.first().map_or(0, |line| line.whole.start)
+    }
+
     /// Whether this is the end mark of OpenAI streams: `[DONE]`, blanks around it and letter case ignored.
     pub fn is_done(&self) -> bool {
         let mut data = self.lines.iter().filter(|l| l.field == Field::Data);

@@ -47,7 +47,7 @@ struct Reader {
     answer: Answer,
     server_error: Option<Failure>,
     /// Index of the choice that is followed: that of the first one seen.
-    followed: Option<f64>,
+    followed: Option<i64>,
     /// JSON objects read, and choices seen in them: they tell one emptiness from another.
     objects: u32,
     choices: u32,
@@ -164,7 +164,7 @@ impl Reader {
         let choices = envelope.choices.unwrap_or_default();
         self.choices = self.choices.saturating_add(choices.len() as u32);
         for mut choice in choices {
-            let index = choice.index.unwrap_or(0.0);
+            let index = choice.index();
             if *self.followed.get_or_insert(index) != index {
                 continue;
             }

@@ -48,10 +48,10 @@ impl<'a> Fields<'a> {
             let options = self.0.iter().find(|(n, _)| *n == "stream_options").map(|(_, f)| f);
             match options {
                 None | Some(Field::Json(Value::Null)) => {
-                    self.set("stream_options", Field::StreamOptions(None))
+                    self.set("stream_options", Field::StreamOptions(None));
                 }
                 Some(Field::Json(Value::Object(o))) => {
-                    self.set("stream_options", Field::StreamOptions(Some(o)))
+                    self.set("stream_options", Field::StreamOptions(Some(o)));
                 }
                 Some(_) => {}
             }
@@ -68,8 +68,7 @@ impl<'a> Fields<'a> {
 /// Python's truth of a value, which decides whether the author's `stream` means a stream.
 fn truthy(field: &Field<'_>) -> bool {
     match field {
-        Field::Flag(on) => *on,
-        Field::Json(Value::Bool(on)) => *on,
+        Field::Flag(on) | Field::Json(Value::Bool(on)) => *on,
         Field::Json(Value::Number(n)) => n.as_f64() != Some(0.0),
         Field::Json(Value::String(s)) => !s.is_empty(),
         Field::Json(Value::Array(a)) => !a.is_empty(),
@@ -252,5 +251,41 @@ mod tests {
                 .contains(r#""stream_options":{"include_usage":false}"#)
         );
         assert!(asks(true, json!({"stream_options": "no"})).contains(r#""stream_options":"no""#));
+    }
+
+    /// What AIPerf 0.13.0 sent for these turns and options, byte for byte.
+    #[test]
+    fn bodies_are_the_reference_s_to_the_byte() {
+        let extra =
+            r#"{"a":0.1,"b":1e-5,"c":1.5e300,"d":123456789012345678,"model":"over","e":[1,{"k":null}]}"#;
+        let mut odd = turn(&["plain \"quoted\" é 東京 🙂 tab\t nl\n del\u{7f} nul\u{1} slash/ \u{2028}"]);
+        odd.max_tokens = None;
+        let mut several = turn(&["first", "", "second"]);
+        several.max_tokens = Some(7);
+        several.extra =
+            serde_json::from_str(r#"{"temperature": 1e-7, "x": 1e16, "stream": true}"#).expect("JSON");
+        let mut system = turn(&["with role"]);
+        system.role = Some("system".into());
+        system.max_tokens = None;
+        let sent = [
+            r#"{"messages":[{"role":"user","content":"plain \"quoted\" é 東京 🙂 tab\t nl\n del{DEL} nul\u0001 slash/ {LS}"}],"model":"over","stream":true,"a":0.1,"b":0.00001,"c":1.5e+300,"d":123456789012345678,"e":[1,{"k":null}],"stream_options":{"include_usage":true}}"#,
+            r#"{"messages":[{"role":"user","content":[{"type":"text","text":"first"},{"type":"text","text":"second"}]}],"model":"over","stream":true,"max_completion_tokens":7,"a":0.1,"b":0.00001,"c":1.5e+300,"d":123456789012345678,"e":[1,{"k":null}],"temperature":1e-7,"x":1e+16,"stream_options":{"include_usage":true}}"#,
+            r#"{"messages":[{"role":"system","content":"with role"}],"model":"over","stream":true,"a":0.1,"b":0.00001,"c":1.5e+300,"d":123456789012345678,"e":[1,{"k":null}],"stream_options":{"include_usage":true}}"#,
+            r#"{"prompt":"plain \"quoted\" é 東京 🙂 tab\t nl\n del{DEL} nul\u0001 slash/ {LS}","model":"over","stream":true,"a":0.1,"b":0.00001,"c":1.5e+300,"d":123456789012345678,"e":[1,{"k":null}],"stream_options":{"include_usage":true}}"#,
+            r#"{"prompt":["first","second"],"model":"over","stream":true,"max_tokens":7,"a":0.1,"b":0.00001,"c":1.5e+300,"d":123456789012345678,"e":[1,{"k":null}],"temperature":1e-7,"x":1e+16,"stream_options":{"include_usage":true}}"#,
+            r#"{"prompt":"with role","model":"over","stream":true,"a":0.1,"b":0.00001,"c":1.5e+300,"d":123456789012345678,"e":[1,{"k":null}],"stream_options":{"include_usage":true}}"#,
+        ];
+        let mut sent = sent.iter();
+        for kind in [EndpointKind::Chat, EndpointKind::Completions] {
+            let mut plan = test_plan(kind);
+            plan.streaming = true;
+            plan.extra = serde_json::from_str(extra).expect("JSON");
+            let endpoint = Endpoint::new(&plan);
+            for turn in [&odd, &several, &system] {
+                let sent =
+                    sent.next().expect("six bodies").replace("{DEL}", "\u{7f}").replace("{LS}", "\u{2028}");
+                assert_eq!(encoded(&endpoint, turn), sent);
+            }
+        }
     }
 }

@@ -33,8 +33,8 @@ pub(super) struct Envelope<'a> {
 /// One choice of an answer.
 #[derive(Debug, Deserialize)]
 pub(super) struct Choice<'a> {
-    #[serde(default)]
-    pub(super) index: Option<f64>,
+    #[serde(borrow, default)]
+    index: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(super) delta: Option<Message<'a>>,
     #[serde(borrow, default)]
@@ -43,6 +43,13 @@ pub(super) struct Choice<'a> {
     pub(super) text: Text<'a>,
     #[serde(borrow, default)]
     pub(super) finish_reason: Text<'a>,
+}
+
+impl Choice<'_> {
+    /// Which of several choices this is; 0 where the server does not say it in a whole number.
+    pub(super) fn index(&self) -> i64 {
+        self.index.and_then(|raw| raw.get().parse().ok()).unwrap_or(0)
+    }
 }
 
 /// A message or a delta of one.
@@ -98,15 +105,13 @@ pub(super) fn with_envelope<T>(
     if !json.trim_start().starts_with('{') {
         return Err(serde::de::Error::custom("not an object"));
     }
-    match serde_json::from_str(json) {
-        Ok(envelope) => Ok(read(envelope)),
-        // A key given twice stops the typed reader; a tree keeps the last one. The text is then read again.
-        Err(_) => {
-            let tree: serde_json::Map<String, serde_json::Value> = serde_json::from_str(json)?;
-            let again = serde_json::to_string(&tree)?;
-            Ok(read(serde_json::from_str(&again)?))
-        }
+    if let Ok(envelope) = serde_json::from_str(json) {
+        return Ok(read(envelope));
     }
+    // A key given twice stops the typed reader; a tree keeps the last one. The text is then read again.
+    let tree: serde_json::Map<String, serde_json::Value> = serde_json::from_str(json)?;
+    let again = serde_json::to_string(&tree)?;
+    Ok(read(serde_json::from_str(&again)?))
 }
 
 /// A text field of any shape: a string, the joined `text` of a list of parts, else nothing.
