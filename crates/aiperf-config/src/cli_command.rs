@@ -4,38 +4,37 @@ use std::ffi::OsString;
 
 use crate::flags::{Word, classify};
 use crate::options::Id;
-use crate::redact::{REDACTED, is_sensitive_header, redact_url};
+use crate::redact::{REDACTED, is_credential, is_sensitive_header, redact_url};
 
 /// `aiperf profile …` for the words after `profile`.
 pub(crate) fn cli_command(argv: &[OsString]) -> String {
     let mut out = String::from("aiperf profile");
     let mut current = None;
+    let mut awaits_value = false;
     for word in argv {
         let word = word.to_string_lossy();
         out.push(' ');
         match classify(&word) {
             Word::Known { row, spelling, inline, .. } => {
                 current = Some(row.id);
+                awaits_value = inline.is_none() && !row.kind.is_switch();
                 match inline {
+                    // What stands between flag and value, `=` or nothing, stays as it was typed.
                     Some(value) => {
-                        let glue = if spelling.starts_with("--") || word.contains('=') { "=" } else { "" };
-                        let glue = if word.as_ref() == format!("{spelling}{value}") { "" } else { glue };
-                        let safe = redacted(row.id, value);
-                        // Only a replaced value is rewritten; the rest stays as it was typed.
-                        if safe == value {
-                            out.push_str(&word)
-                        } else {
-                            out.push_str(&format!("{spelling}{glue}{safe}"))
-                        }
+                        out.push_str(spelling);
+                        out.push_str(&word[spelling.len()..word.len() - value.len()]);
+                        out.push_str(&redacted(row.id, value));
                     }
                     None => out.push_str(&word),
                 }
             }
-            Word::Unknown(_) => {
+            // The value of a flag may start with a dash, and a key that does must not be taken for a flag.
+            Word::Unknown(_) if !awaits_value => {
                 current = None;
                 out.push_str(&word);
             }
-            Word::Plain => {
+            Word::Unknown(_) | Word::Plain => {
+                awaits_value = false;
                 let safe = current.map_or_else(|| word.to_string(), |id| redacted(id, &word));
                 out.push_str(&quoted(&safe));
             }
@@ -55,7 +54,7 @@ fn redacted(id: Id, value: &str) -> String {
             }
         }
         // Several headers in one word, or JSON: if a credential's name is anywhere in it, none of it is shown.
-        Id::Header if is_sensitive_header(value) => REDACTED.to_owned(),
+        Id::Header if is_sensitive_header(value) || is_credential(value) => REDACTED.to_owned(),
         _ => value.to_owned(),
     }
 }
@@ -100,6 +99,8 @@ mod tests {
             &["--api-key", "s3cret"][..],
             &["--api-key=s3cret"],
             &["--api_key", "s3cret"],
+            &["--api-key", "-s3cret"],
+            &["-H", "X-Plain:Bearer s3cret"],
             &["-H", "Authorization:Bearer s3cret"],
             &["-HX-Api-Key:s3cret"],
             &["--header=X-Auth-Token: s3cret"],

@@ -37,9 +37,9 @@ pub enum ConfigError {
         /// The second one.
         place: Place,
         /// Line of the first one.
-        line: usize,
+        line: u32,
         /// Column of the first one.
-        column: usize,
+        column: u32,
     },
     /// A file that cannot be used.
     #[error("{place}: the file {} {problem}", path.display())]

@@ -5,7 +5,6 @@ use std::path::Path;
 use serde_json::json;
 
 use crate::error::Rejected;
-use crate::place::Place;
 use crate::redact::redact_json;
 use crate::yaml::{emit, load};
 use crate::{Resolved, resolve_layers};
@@ -34,7 +33,7 @@ pub fn expand_file(
     env: &dyn Fn(&str) -> Option<String>,
     format: ExpandFormat,
 ) -> Result<String, Rejected> {
-    let source = load(path, &place_of(path), env).map_err(Rejected::Invalid)?;
+    let source = load(path, env).map_err(Rejected::Invalid)?;
     crate::yaml::lift(&source).map_err(Rejected::Invalid)?;
     let mut root = source.root.to_json();
     redact_json(&mut root);
@@ -50,14 +49,9 @@ pub fn expand_file(
         ExpandFormat::Json => format!("{all:#}\n"),
         ExpandFormat::Yaml => emit(&all),
         ExpandFormat::Text => {
-            let body: String =
-                emit(&all["variations"][0]["benchmark"]).lines().map(|l| format!("    {l}\n")).collect();
+            let body = emit(&all["variations"][0]["benchmark"]);
+            let body = body.lines().fold(String::new(), |text, line| text + "    " + line + "\n");
             format!("Sweep type: none (1 variation)\n\n[0] dir=base  label=base\n{body}")
         }
     })
-}
-
-/// A file named as an argument stands for itself in errors about reading it.
-pub(crate) fn place_of(path: &Path) -> Place {
-    Place::Flag(path.display().to_string())
 }

@@ -1,5 +1,7 @@
 //! The `profile` command for clap: its help and shell completions, made from the table.
 
+use std::fmt::Write as _;
+
 use clap::{Arg, ArgAction, Command};
 
 use crate::options::OPTIONS;
@@ -14,19 +16,18 @@ pub fn profile_command() -> Command {
             "Flags win over AIPERF_* variables, these over the configuration file, that over defaults.\n\
              Words of a flag may be joined with - or _. Times take s, m and h.",
         )
-        .disable_help_flag(true)
-        .arg(
-            Arg::new("help")
-                .short('h')
-                .long("help")
-                .action(ArgAction::Help)
-                .help("Print help (-h for one line an option)")
-                .help_heading(Group::Runtime.to_string()),
-        );
+        .disable_help_flag(true);
+    let help = Arg::new("help")
+        .short('h')
+        .long("help")
+        .action(ArgAction::Help)
+        .help("Print help (-h for the short form)")
+        .help_heading(Group::Runtime.to_string());
     Group::ALL
         .iter()
         .flat_map(|group| OPTIONS.iter().filter(move |row| row.group == *group))
         .fold(command, |command, row| command.arg(argument(row)))
+        .arg(help)
 }
 
 fn argument(row: &'static Row) -> Arg {
@@ -44,7 +45,9 @@ fn argument(row: &'static Row) -> Arg {
     }
     match row.kind {
         Kind::Bool if row.shorts.contains(&"v") => arg.action(ArgAction::Count),
-        Kind::Bool | Kind::Off => arg.action(ArgAction::SetTrue),
+        Kind::Bool => arg.action(ArgAction::SetTrue),
+        // They change nothing, so the short help leaves them out.
+        Kind::Off => arg.action(ArgAction::SetTrue).hide_short_help(true),
         Kind::List | Kind::Headers | Kind::Extra => {
             arg.value_name(row.kind.placeholder()).action(ArgAction::Append).num_args(1..)
         }
@@ -58,7 +61,7 @@ fn argument(row: &'static Row) -> Arg {
 fn long_help(row: &Row) -> String {
     let mut text = row.doc.to_owned();
     if let Some(short) = row.shorts.iter().find(|s| s.len() > 1) {
-        text.push_str(&format!(" Short: -{short}."));
+        let _ = write!(text, " Short: -{short}.");
     }
     let mut facts = Vec::new();
     match row.kind {
@@ -77,7 +80,7 @@ fn long_help(row: &Row) -> String {
         facts.push(format!("environment: {env}"));
     }
     if !facts.is_empty() {
-        text.push_str(&format!("\n[{}]", facts.join("; ")));
+        let _ = write!(text, "\n[{}]", facts.join("; "));
     }
     text
 }

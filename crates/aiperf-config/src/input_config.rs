@@ -5,7 +5,7 @@ use aiperf_core::plan::{Arrival, ExportLevel, Pacing, PhaseKind, PhasePlan, Plan
 use serde_json::{Map, Value as Json, json};
 
 use crate::options::Id;
-use crate::redact::{REDACTED, is_sensitive_header, redact_url};
+use crate::redact::{REDACTED, redact_url, shown_header};
 use crate::settings::Settings;
 use crate::value::Value;
 
@@ -96,11 +96,8 @@ fn endpoint(settings: &Settings) -> Map<String, Json> {
         put(&mut out, "api_key", REDACTED);
     }
     if !settings.headers().is_empty() {
-        let shown: Map<String, Json> = settings
-            .headers()
-            .iter()
-            .map(|(n, v)| (n.clone(), Json::from(if is_sensitive_header(n) { REDACTED } else { v })))
-            .collect();
+        let shown: Map<String, Json> =
+            settings.headers().iter().map(|(n, v)| (n.clone(), Json::from(shown_header(n, v)))).collect();
         put(&mut out, "headers", shown);
     }
     if settings.has(Id::ExtraInputs) {

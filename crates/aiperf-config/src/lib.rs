@@ -1,5 +1,5 @@
 //! One table of options; command line, environment and configuration file merged into a validated
-//! [`Plan`](aiperf_core::plan::Plan).
+//! [`Plan`].
 //!
 //! The way of a value: [`OPTIONS`] says how an option is spelled and what it takes. The command line, the environment and
 //! a file are each read by it into settings that remember where they were written. The layers are merged (flag over
@@ -28,7 +28,7 @@ mod value;
 mod yaml;
 
 #[cfg(test)]
-mod tests_resolve;
+mod tests;
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -92,7 +92,7 @@ fn resolve_layers(
     settings.merge(environment::read(env, &mut notes, &mut errors));
     let mut structure = Structure::default();
     if let Some(path) = config {
-        match yaml::load(path, &file::place_of(path), env).and_then(|source| yaml::lift(&source)) {
+        match yaml::load(path, env).and_then(|source| yaml::lift(&source)) {
             Ok(lifted) => {
                 settings.merge(lifted.settings);
                 structure = lifted.structure;

@@ -7,9 +7,9 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Position {
     /// Line.
-    pub line: usize,
+    pub line: u32,
     /// Column, in characters.
-    pub column: usize,
+    pub column: u32,
 }
 
 /// Where a value was written.
@@ -26,7 +26,7 @@ pub enum Place {
         /// Where in it.
         position: Position,
         /// The key from the top, in snake_case; empty for the file itself.
-        key: String,
+        key: Arc<str>,
     },
 }
 

@@ -60,6 +60,17 @@ pub(crate) fn is_sensitive_header(name: &str) -> bool {
     SENSITIVE_PARTS.iter().any(|part| name.contains(part))
 }
 
+/// Whether a header's value tells of a credential although its name does not.
+pub(crate) fn is_credential(value: &str) -> bool {
+    let value = value.to_lowercase();
+    ["bearer ", "basic "].iter().any(|scheme| value.contains(scheme))
+}
+
+/// What is shown of a header's value.
+pub(crate) fn shown_header<'a>(name: &str, value: &'a str) -> &'a str {
+    if is_sensitive_header(name) || is_credential(value) { REDACTED } else { value }
+}
+
 /// A URL without user information and without the values of credential parameters.
 pub(crate) fn redact_url(url: &str) -> String {
     let (scheme, rest) = match url.find("://") {
@@ -107,15 +118,12 @@ fn percent_decoded(text: &str) -> String {
     let mut i = 0;
     while i < bytes.len() {
         let hex = bytes.get(i + 1..i + 3).and_then(|h| std::str::from_utf8(h).ok());
-        match hex.filter(|_| bytes[i] == b'%').and_then(|h| u8::from_str_radix(h, 16).ok()) {
-            Some(byte) => {
-                out.push(byte);
-                i += 3;
-            }
-            None => {
-                out.push(bytes[i]);
-                i += 1;
-            }
+        if let Some(byte) = hex.filter(|_| bytes[i] == b'%').and_then(|h| u8::from_str_radix(h, 16).ok()) {
+            out.push(byte);
+            i += 3;
+        } else {
+            out.push(bytes[i]);
+            i += 1;
         }
     }
     String::from_utf8_lossy(&out).into_owned()
@@ -131,9 +139,11 @@ pub(crate) fn redact_json(value: &mut Json) {
                     ("apikey", Json::String(s)) => REDACTED.clone_into(s),
                     ("headers", Json::Object(headers)) => {
                         for (name, value) in headers.iter_mut() {
-                            if is_sensitive_header(name) {
-                                *value = Json::from(REDACTED);
-                            }
+                            *value = match value.as_str() {
+                                Some(text) => Json::from(shown_header(name, text)),
+                                None if is_sensitive_header(name) => Json::from(REDACTED),
+                                None => value.clone(),
+                            };
                         }
                     }
                     ("url" | "urls", value) => redact_urls(value),

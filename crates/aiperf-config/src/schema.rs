@@ -119,14 +119,13 @@ fn fold_forms(root: &mut Json) {
         return;
     };
     if let Some(models) = body.get_mut("models") {
-        if let Some(forms) = models.get_mut("anyOf").and_then(Json::as_array_mut) {
-            if let Some(properties) =
+        if let Some(forms) = models.get_mut("anyOf").and_then(Json::as_array_mut)
+            && let Some(properties) =
                 forms.iter_mut().find_map(|f| f.pointer_mut("/properties").and_then(Json::as_object_mut))
-            {
-                let name = json!({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"],
+        {
+            let name = json!({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"],
                     "additionalProperties": false});
-                properties.insert("items".to_owned(), json!({"type": "array", "minItems": 1, "items": name}));
-            }
+            properties.insert("items".to_owned(), json!({"type": "array", "minItems": 1, "items": name}));
         }
         let models = models.clone();
         body.insert("model".to_owned(), models);

@@ -1,7 +1,7 @@
 //! From texts and nodes of a file to values of an option's kind. Flags and environment give texts, files give nodes;
 //! both end in the same [`Value`], so what a value means does not depend on where it was written.
 
-use aiperf_core::text::nearest;
+use aiperf_core::text::{for_terminal, nearest};
 use serde_json::{Map, Value as Json};
 
 use crate::error::ConfigError;
@@ -56,6 +56,7 @@ impl Trouble {
     }
 
     fn bad(row: &Row, found: &str) -> Self {
+        let found = for_terminal(found, 200);
         Self::Bad { found: format!("'{found}'"), allowed: row.kind.allowed(), nearest: None }
     }
 }
@@ -244,6 +245,7 @@ fn choice(row: &Row, words: &[&str], later: &[&str], text: &str) -> Result<Value
         return Err(Trouble::Later { found: text.to_owned() });
     }
     let near = nearest(&wanted, words.iter().flat_map(|w| w.split('|'))).map(str::to_owned);
+    let text = for_terminal(text, 200);
     Err(Trouble::Bad { found: format!("'{text}'"), allowed: row.kind.allowed(), nearest: near })
 }
 
@@ -272,17 +274,17 @@ fn typed(text: &str) -> Json {
     }
     let digits = text.strip_prefix('-').unwrap_or(text);
     let all_digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
-    if all_digits(digits) && (digits == "0" || !digits.starts_with('0')) {
-        if let Ok(n) = text.parse::<i64>() {
-            return Json::from(n);
-        }
+    if all_digits(digits)
+        && (digits == "0" || !digits.starts_with('0'))
+        && let Ok(n) = text.parse::<i64>()
+    {
+        return Json::from(n);
     }
-    if let Some((whole, part)) = digits.split_once('.') {
-        if all_digits(&format!("{whole}{part}")) {
-            if let Some(n) = text.parse().ok().and_then(serde_json::Number::from_f64) {
-                return Json::Number(n);
-            }
-        }
+    if let Some((whole, part)) = digits.split_once('.')
+        && all_digits(&format!("{whole}{part}"))
+        && let Some(n) = text.parse().ok().and_then(serde_json::Number::from_f64)
+    {
+        return Json::Number(n);
     }
     Json::String(text.to_owned())
 }

@@ -30,14 +30,14 @@ impl Resolver<'_> {
     pub(super) fn artifacts(&mut self, models: &[String], phases: &[PhasePlan]) -> ArtifactsPlan {
         let dir = match self.settings.text(Id::ArtifactDir).map(PathBuf::from) {
             Some(dir) => {
-                if std::fs::metadata(&dir).is_ok_and(|m| !m.is_dir()) {
-                    if let Some(place) = self.place(Id::ArtifactDir) {
-                        self.errors.push(ConfigError::File {
-                            place,
-                            path: dir.clone(),
-                            problem: "is a file; a folder is expected".to_owned(),
-                        });
-                    }
+                if std::fs::metadata(&dir).is_ok_and(|m| !m.is_dir())
+                    && let Some(place) = self.place(Id::ArtifactDir)
+                {
+                    self.errors.push(ConfigError::File {
+                        place,
+                        path: dir.clone(),
+                        problem: "is a file; a folder is expected".to_owned(),
+                    });
                 }
                 dir
             }

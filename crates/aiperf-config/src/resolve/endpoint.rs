@@ -17,14 +17,14 @@ impl Resolver<'_> {
         let url = self.url();
         let api_key = self.api_key();
         let path = self.settings.text(Id::CustomEndpoint).map(str::to_owned);
-        if let Some(path) = path.as_deref().filter(|p| !p.is_empty()) {
-            if !path.starts_with('/') || path.chars().any(|c| c.is_whitespace() || c.is_control()) {
-                self.bad(
-                    Id::CustomEndpoint,
-                    format!("'{path}'"),
-                    "a path that starts with / and has no white space, or nothing",
-                );
-            }
+        if let Some(path) = path.as_deref().filter(|p| !p.is_empty())
+            && (!path.starts_with('/') || path.chars().any(|c| c.is_whitespace() || c.is_control()))
+        {
+            self.bad(
+                Id::CustomEndpoint,
+                format!("'{path}'"),
+                "a path that starts with / and has no white space, or nothing",
+            );
         }
         let session_header = self.settings.text_or_default(Id::SessionHeader);
         if !is_token(&session_header) {
@@ -121,12 +121,11 @@ impl Resolver<'_> {
                     return None;
                 }
             },
-            Id::ApiKeyEnv => match (self.env)(&text).filter(|k| !k.trim().is_empty()) {
-                Some(key) => {
+            Id::ApiKeyEnv => {
+                if let Some(key) = (self.env)(&text).filter(|k| !k.trim().is_empty()) {
                     self.notes.push(format!("the API key comes from the environment variable {text}"));
                     key
-                }
-                None => {
+                } else {
                     self.bad(
                         id,
                         format!("'{text}', which is not set in the environment"),
@@ -134,7 +133,7 @@ impl Resolver<'_> {
                     );
                     return None;
                 }
-            },
+            }
             _ => text,
         };
         let key = key.trim();

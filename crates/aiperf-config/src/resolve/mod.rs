@@ -26,7 +26,7 @@ pub(crate) struct Resolver<'a> {
     pub errors: Vec<ConfigError>,
 }
 
-impl<'a> Resolver<'a> {
+impl Resolver<'_> {
     /// The plan, if nothing is wrong.
     pub(crate) fn plan(&mut self, draw_seed: &dyn Fn() -> u64, cli_command: String) -> Option<Plan> {
         let models = self.settings.list(Id::Model).map(<[String]>::to_vec).unwrap_or_default();

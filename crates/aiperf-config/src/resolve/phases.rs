@@ -31,15 +31,15 @@ impl Resolver<'_> {
     pub(super) fn phases(&mut self) -> Vec<PhasePlan> {
         let profiling = self.profiling();
         let mut phases: Vec<PhasePlan> = self.warmup(profiling.pacing).into_iter().collect();
-        if phases.iter().any(|p| p.name.eq_ignore_ascii_case(&profiling.name)) {
-            if let Some(place) = self.structure.warmup.clone() {
-                self.errors.push(ConfigError::BadValue {
-                    place,
-                    found: format!("the name '{}' twice", profiling.name),
-                    allowed: "a different name for each phase".to_owned(),
-                    nearest: None,
-                });
-            }
+        if phases.iter().any(|p| p.name.eq_ignore_ascii_case(&profiling.name))
+            && let Some(place) = self.structure.warmup.clone()
+        {
+            self.errors.push(ConfigError::BadValue {
+                place,
+                found: format!("the name '{}' twice", profiling.name),
+                allowed: "a different name for each phase".to_owned(),
+                nearest: None,
+            });
         }
         phases.push(profiling);
         phases
@@ -125,15 +125,16 @@ impl Resolver<'_> {
     }
 
     fn warmup_pacing(&mut self, main: Pacing, inherits: bool) -> Option<Pacing> {
-        let own_rate = self.settings.has(Id::WarmupRate);
+        let own_rate = self.settings.float(Id::WarmupRate);
         let own_pattern = self.settings.text(Id::WarmupPattern);
-        let Pacing::Rate { per_second: main_rate, .. } = main else {
+        let main_rate = match main {
+            Pacing::Rate { per_second, .. } => Some(per_second),
+            Pacing::Concurrency => None,
+        };
+        let is_whole = own_pattern == Some(BURST) || (own_rate.is_some() && own_pattern.is_some());
+        let Some(per_second) = own_rate.or(main_rate).filter(|_| inherits && !is_whole) else {
             return self.pacing(WARMUP);
         };
-        if !inherits || own_rate && own_pattern.is_some() || own_pattern == Some(BURST) {
-            return self.pacing(WARMUP);
-        }
-        let per_second = self.settings.float(Id::WarmupRate).unwrap_or(main_rate);
         // Only a pattern that was written is taken over, not a gamma that the main smoothness implied.
         let pattern = own_pattern.or_else(|| self.settings.text(Id::ArrivalPattern));
         let smoothness = self.settings.float(Id::WarmupSmoothness);

@@ -1,6 +1,8 @@
 //! Writes a JSON value as YAML in block style. Texts that a reader could take for something else are quoted as JSON
 //! quotes them, which YAML reads alike.
 
+use std::fmt::Write as _;
+
 use serde_json::Value as Json;
 
 /// The value as YAML, ending with a line feed.
@@ -88,7 +90,7 @@ fn quoted(s: &str) -> String {
     for c in Json::from(s).to_string().chars() {
         match c {
             '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}' | '\u{7f}'..='\u{9f}' => {
-                out.push_str(&format!("\\u{:04x}", u32::from(c)));
+                let _ = write!(out, "\\u{:04x}", u32::from(c));
             }
             c => out.push(c),
         }

@@ -2,6 +2,7 @@
 //! its keys to settings, and a writer.
 
 mod emit;
+mod forms;
 mod lift;
 mod substitute;
 mod template;
@@ -24,8 +25,8 @@ const MAX_BYTES: u64 = 16 << 20;
 pub(crate) type Env<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
 /// Reads a file and applies its substitutions: `${VAR}` first, templates then.
-pub(crate) fn load(path: &Path, place: &Place, env: &Env<'_>) -> Result<Source, Vec<ConfigError>> {
-    let text = read(path, place).map_err(|e| vec![e])?;
+pub(crate) fn load(path: &Path, env: &Env<'_>) -> Result<Source, Vec<ConfigError>> {
+    let text = read(path).map_err(|e| vec![e])?;
     let file: Arc<str> = path.display().to_string().into();
     load_text(&file, &text, env)
 }
@@ -41,7 +42,7 @@ pub(crate) struct Source {
 
 impl Source {
     pub(crate) fn place(&self, position: Position, key: &str) -> Place {
-        Place::File { file: Arc::clone(&self.file), position, key: key.to_owned() }
+        Place::File { file: Arc::clone(&self.file), position, key: key.into() }
     }
 }
 
@@ -53,9 +54,12 @@ pub(crate) fn load_text(file: &Arc<str>, text: &str, env: &Env<'_>) -> Result<So
     Ok(source)
 }
 
-fn read(path: &Path, place: &Place) -> Result<String, ConfigError> {
-    let problem =
-        |problem: String| ConfigError::File { place: place.clone(), path: path.to_owned(), problem };
+fn read(path: &Path) -> Result<String, ConfigError> {
+    let problem = |problem: String| ConfigError::File {
+        place: Place::Flag("configuration".to_owned()),
+        path: path.to_owned(),
+        problem,
+    };
     let size = std::fs::metadata(path).map_err(|e| problem(format!("cannot be read: {e}")))?;
     if size.is_dir() {
         return Err(problem("is a folder; a YAML file is expected".to_owned()));
@@ -66,7 +70,7 @@ fn read(path: &Path, place: &Place) -> Result<String, ConfigError> {
     let bytes = std::fs::read(path).map_err(|e| problem(format!("cannot be read: {e}")))?;
     String::from_utf8(bytes).map_err(|e| {
         let at = e.utf8_error().valid_up_to();
-        let line = e.as_bytes()[..at].iter().filter(|b| **b == b'\n').count() + 1;
+        let line = e.as_bytes()[..at].split(|b| *b == b'\n').count();
         problem(format!("is not UTF-8 (line {line})"))
     })
 }

@@ -33,10 +33,10 @@ pub(crate) fn render(source: &mut Source) -> Result<(), Vec<ConfigError>> {
         Node { position: crate::place::Position::default(), data: Data::Map(Vec::new()) },
     );
     if let Data::Map(entries) = &mut root.data {
-        if let Some(entry) = entries.iter_mut().find(|e| e.key == "variables") {
-            if let Data::Map(variables) = &mut entry.node.data {
-                renderer.variables(variables, &place);
-            }
+        if let Some(entry) = entries.iter_mut().find(|e| e.key == "variables")
+            && let Data::Map(variables) = &mut entry.node.data
+        {
+            renderer.variables(variables, &place);
         }
         for entry in entries.iter_mut().filter(|e| e.key != "variables") {
             let key = entry.key.clone();

@@ -156,10 +156,11 @@ fn number(raw: &str) -> Meaning {
         return Meaning::Int(sign * n);
     }
     let plain = digits.replace('_', "");
-    if plain.bytes().all(|b| b.is_ascii_digit()) && !digits.ends_with('_') {
-        if let Ok(n) = plain.parse::<i128>() {
-            return Meaning::Int(sign * n);
-        }
+    if plain.bytes().all(|b| b.is_ascii_digit())
+        && !digits.ends_with('_')
+        && let Ok(n) = plain.parse::<i128>()
+    {
+        return Meaning::Int(sign * n);
     }
     let is_float = plain.bytes().all(|b| b.is_ascii_digit() || b"+-.eE".contains(&b));
     match plain.parse::<f64>() {
@@ -244,7 +245,7 @@ enum Held {
 
 impl Builder<'_> {
     fn problem(&self, position: Position, problem: impl Into<String>) -> ConfigError {
-        let place = Place::File { file: Arc::clone(self.file), position, key: String::new() };
+        let place = Place::File { file: Arc::clone(self.file), position, key: "".into() };
         ConfigError::Yaml { place, problem: problem.into() }
     }
 
@@ -254,7 +255,7 @@ impl Builder<'_> {
         for event in Parser::new_from_str(text) {
             let (event, span) = event.map_err(|e| {
                 let mark = e.marker();
-                let position = Position { line: mark.line().max(1), column: mark.col() + 1 };
+                let position = Position { line: mark.line().max(1) as u32, column: mark.col() as u32 + 1 };
                 self.problem(position, e.info())
             })?;
             let position = position_of(&span);
@@ -373,17 +374,16 @@ impl Builder<'_> {
                     return Ok(());
                 }
                 None => match node.data {
-                    Data::Scalar(s) if s.is_text() => match entries.iter().find(|e| e.key == s.raw) {
-                        Some(first) => {
+                    Data::Scalar(s) if s.is_text() => {
+                        if let Some(first) = entries.iter().find(|e| e.key == s.raw) {
                             let (line, column) = (first.position.line, first.position.column);
-                            let place = Place::File { file: Arc::clone(self.file), position, key: s.raw };
+                            let place =
+                                Place::File { file: Arc::clone(self.file), position, key: s.raw.into() };
                             return Err(ConfigError::DuplicateKey { place, line, column });
                         }
-                        None => {
-                            *key = Some((s.raw, position));
-                            return Ok(());
-                        }
-                    },
+                        *key = Some((s.raw, position));
+                        return Ok(());
+                    }
                     Data::Scalar(s) => format!("a key must be a text; quote '{}'", s.raw),
                     _ => "a key must be a text, and this one is a collection".to_owned(),
                 },
@@ -412,8 +412,9 @@ fn with_merged(mut entries: Vec<Entry>, merged: Vec<Entry>) -> Vec<Entry> {
     entries
 }
 
+/// Files are at most 16 MiB, so lines and columns fit.
 fn position_of(span: &Span) -> Position {
-    Position { line: span.start.line().max(1), column: span.start.col() + 1 }
+    Position { line: span.start.line().max(1) as u32, column: span.start.col() as u32 + 1 }
 }
 
 #[cfg(test)]
@@ -421,6 +422,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use serde_json::json;
+    use std::fmt::Write as _;
 
     fn tree(text: &str) -> Result<Node, ConfigError> {
         parse(&"c.yaml".into(), text)
@@ -485,7 +487,7 @@ mod tests {
         // Aliases of aliases are as deep as what they stand for.
         let mut chain = String::from("a0: &a0 [x]\n");
         for i in 1..300 {
-            chain.push_str(&format!("a{i}: &a{i} [*a{}]\n", i - 1));
+            let _ = writeln!(chain, "a{i}: &a{i} [*a{}]", i - 1);
         }
         assert_eq!(refused(&chain), "c.yaml:255:14: nested deeper than 256");
     }
@@ -495,7 +497,7 @@ mod tests {
         let mut text = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x]\n");
         for i in 1..12 {
             let refs = vec![format!("*a{}", i - 1); 9].join(", ");
-            text.push_str(&format!("a{i}: &a{i} [{refs}]\n"));
+            let _ = writeln!(text, "a{i}: &a{i} [{refs}]");
         }
         assert!(refused(&text).contains("nodes, aliases expanded"));
     }
