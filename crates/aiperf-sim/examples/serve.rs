@@ -1,6 +1,6 @@
 //! Serves until its standard input ends: `serve 'ttft=0&itl=0' [address]`. For measuring the server by itself.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::SocketAddr;
 
 use aiperf_core::plan::TokenizerPlan;
@@ -15,7 +15,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let opened = before.elapsed();
     let server = start(config, tokenizer, addr)?;
     let mut out = std::io::stdout();
-    use std::io::Write;
     writeln!(out, "ready on {} (tokenizer {opened:?}, all {:?})", server.addr(), before.elapsed())?;
     let mut end = Vec::new();
     std::io::stdin().read_to_end(&mut end)?;

@@ -1,5 +1,7 @@
 //! The bytes of answers: events of a stream and whole bodies, in the form of vLLM's OpenAI server.
 
+use std::fmt::Write;
+
 use bytes::{BufMut, Bytes, BytesMut};
 use serde_json::json;
 
@@ -56,6 +58,18 @@ fn push_text(out: &mut BytesMut, text: &str) {
     }
 }
 
+/// Appends `"name":"text"`, after a comma where one is due.
+fn push_field(out: &mut BytesMut, comma: &mut bool, name: &str, text: &str) {
+    if *comma {
+        out.put_u8(b',');
+    }
+    *comma = true;
+    out.put_u8(b'"');
+    out.put_slice(name.as_bytes());
+    out.put_slice(b"\":");
+    push_text(out, text);
+}
+
 impl Answer {
     #[expect(clippy::too_many_arguments, reason = "one call, all of them facts of the request")]
     pub(crate) fn new(
@@ -102,13 +116,13 @@ impl Answer {
             prompt + completion
         );
         match self.details {
+            // Writing to a String cannot fail.
             UsageDetails::On => {
-                text.push_str(&format!(r#","prompt_tokens_details":{{"cached_tokens":{cached}}}"#));
+                let _ = write!(text, r#","prompt_tokens_details":{{"cached_tokens":{cached}}}"#);
                 if self.reasoning > 0 {
                     let reasoning = done.min(self.reasoning);
-                    text.push_str(&format!(
-                        r#","completion_tokens_details":{{"reasoning_tokens":{reasoning}}}"#
-                    ));
+                    let _ =
+                        write!(text, r#","completion_tokens_details":{{"reasoning_tokens":{reasoning}}}"#);
                 }
             }
             UsageDetails::Null => {
@@ -161,13 +175,13 @@ impl Answer {
                 let mut text = String::with_capacity(16);
                 if from < self.reasoning {
                     words.write(self.start, from, to.min(self.reasoning), &mut text);
-                    self.push_field(&mut out, &mut comma, self.reasoning_field, &text);
+                    push_field(&mut out, &mut comma, self.reasoning_field, &text);
                     text.clear();
                 }
                 if to > self.reasoning {
                     let first = from.max(self.reasoning) - self.reasoning;
                     words.write(self.start, first, to - self.reasoning, &mut text);
-                    self.push_field(&mut out, &mut comma, "content", &text);
+                    push_field(&mut out, &mut comma, "content", &text);
                 }
                 out.put_slice(br#"},"logprobs":null,"finish_reason":null}]"#);
             }
@@ -184,18 +198,6 @@ impl Answer {
         }
         out.put_slice(b"}\n\n");
         out
-    }
-
-    #[expect(clippy::unused_self, reason = "reads as the other parts of an event do")]
-    fn push_field(&self, out: &mut BytesMut, comma: &mut bool, name: &str, text: &str) {
-        if *comma {
-            out.put_u8(b',');
-        }
-        *comma = true;
-        out.put_u8(b'"');
-        out.put_slice(name.as_bytes());
-        out.put_slice(b"\":");
-        push_text(out, text);
     }
 
     /// The event with the finish reason.
@@ -245,7 +247,7 @@ impl Answer {
                     push_text(&mut out, &content);
                     if !reasoning.is_empty() {
                         let mut comma = true;
-                        self.push_field(&mut out, &mut comma, self.reasoning_field, &reasoning);
+                        push_field(&mut out, &mut comma, self.reasoning_field, &reasoning);
                     }
                     out.put_slice(b"}");
                 }

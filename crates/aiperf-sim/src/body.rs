@@ -23,7 +23,7 @@ use crate::words::Words;
 /// The body of any answer.
 #[derive(Debug)]
 pub(crate) enum SimBody {
-    Full(FullBody),
+    Full(Box<FullBody>),
     Stream(Box<StreamBody>),
 }
 

@@ -2,7 +2,7 @@
 //!
 //! [`start`] runs an engine model behind real HTTP on its own thread: it makes `sim://` and `aiperf sim` work, and is what
 //! clients are measured against, for it knows when each chunk was written and how many tokens there really were. A request
-//! goes through `server` (HTTP, routes), `request` and `prompt` (what is asked, counted), [`engine`] (when each token is
+//! goes through `server` (connections), `service` (its life), `request` and `prompt` (what is asked, counted), [`engine`] (when each token is
 //! done; pure), `desk` (the engine's clock), `body` and `wire` (bytes at that moment), `ticket` and [`truth`] (the books).
 //!
 //! [`scripted`] plays byte-exact scripts instead, for the tests of a client's error paths.
@@ -15,16 +15,20 @@ mod error;
 pub mod fault;
 mod metrics;
 mod option;
+mod page;
 mod prompt;
 mod request;
 pub mod scripted;
 mod server;
+mod service;
+mod table;
 mod ticket;
 pub mod truth;
 mod wire;
 pub mod words;
 
 pub use error::SimError;
-pub use option::{OPTIONS, SimConfig, SimOption};
+pub use option::SimConfig;
 pub use server::{Listen, SimHandle, start};
+pub use table::{OPTIONS, SimOption};
 pub use truth::{SimTotals, TruthHeader, TruthOutcome, TruthRecord};

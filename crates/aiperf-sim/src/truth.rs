@@ -140,11 +140,14 @@ pub struct TruthHeader {
 /// How long a record may wait in the writer's buffer while nothing else comes.
 const IDLE_FLUSH: Duration = Duration::from_millis(100);
 
+/// The way to the writer's thread, on which `None` ends the log, and the thread.
+type LogFile = (Sender<Option<TruthRecord>>, JoinHandle<io::Result<()>>);
+
 /// Where finished records go.
 #[derive(Debug)]
 pub(crate) struct TruthSink {
     memory: Option<Mutex<Vec<TruthRecord>>>,
-    file: Mutex<Option<(Sender<Option<TruthRecord>>, JoinHandle<io::Result<()>>)>>,
+    file: Mutex<Option<LogFile>>,
 }
 
 impl TruthSink {

@@ -106,6 +106,13 @@ impl Client {
         }
     }
 
+    /// Reads until `text` has come, and keeps it all.
+    pub(crate) fn wait_for(&mut self, text: &str) {
+        while !String::from_utf8_lossy(&self.buffer).contains(text) {
+            self.fill().expect("the connection stays open");
+        }
+    }
+
     fn line(&mut self) -> Result<String, End> {
         loop {
             if let Some(at) = self.buffer.windows(2).position(|w| w == b"\r\n") {

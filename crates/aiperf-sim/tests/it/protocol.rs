@@ -308,7 +308,7 @@ impl Templated {
 
 impl Tokenizer for Templated {
     fn name(&self) -> &str {
-        "templated"
+        self.inner.name()
     }
     fn encode(&self, text: &str, ids: &mut Vec<u32>) {
         self.inner.encode(text, ids);

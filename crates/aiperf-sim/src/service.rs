@@ -1,0 +1,412 @@
+//! The life of a request from its first byte to its answer: read, understood, counted, given to the engine, answered as its
+//! fault wants it.
+
+use std::cell::Cell;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use aiperf_os::mono_ns;
+use bytes::Bytes;
+use http::{HeaderValue, Method, Request, Response, header};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+
+use crate::answer::{Answer, Finish};
+use crate::body::{FullBody, SimBody, StreamBody, StreamForm};
+use crate::desk::Desk;
+use crate::engine::Job;
+use crate::fault::{Chosen, Fault, FaultKind, choose};
+use crate::option::{Head, SimConfig, UsageForm};
+use crate::page::{full, refuse};
+use crate::prompt::{Counter, Input, Prompt};
+use crate::request::{Api, Ask, Refusal, too_long};
+use crate::ticket::{Ledger, Ticket};
+use crate::truth::{TruthOutcome, TruthRecord};
+use crate::wire::{Kill, Shape, WireControl};
+use crate::words::Words;
+
+/// Largest request body taken.
+const MAX_BODY: usize = 256 << 20;
+/// Prompts longer than this many bytes are counted on another thread, so that no stream waits for them.
+const COUNT_HERE: usize = 1_024;
+
+/// What all connections share.
+pub(crate) struct Server {
+    pub(crate) config: SimConfig,
+    pub(crate) words: Rc<Words>,
+    pub(crate) counter: Arc<Counter>,
+    pub(crate) desk: Rc<Desk>,
+    pub(crate) ledger: Rc<Ledger>,
+    pub(crate) created_s: u64,
+    pub(crate) ids: aiperf_rng::Stream,
+    pub(crate) ends: aiperf_rng::Stream,
+    /// Index of the next inference request.
+    pub(crate) index: Cell<u64>,
+    pub(crate) connections: Cell<u64>,
+}
+
+impl Server {
+    /// The whole life of a request: read, understood, counted, answered.
+    pub(crate) async fn handle(
+        &self,
+        request: Request<Incoming>,
+        control: Rc<WireControl>,
+    ) -> Response<SimBody> {
+        let arrival_ns = control.first_read_ns.get();
+        let (head, body) = request.into_parts();
+        let body = match read_body(body).await {
+            Ok(body) => body,
+            Err(refusal) => return refuse(&refusal, None, control),
+        };
+        let body_ns = mono_ns();
+        // The next read begins the next request.
+        control.first_read_ns.set(0);
+        let arrival_ns = if arrival_ns == 0 { body_ns } else { arrival_ns };
+        let path = head.uri.path().trim_end_matches('/');
+        let api = match path {
+            "/v1/chat/completions" => Api::Chat,
+            "/v1/completions" => Api::Completions,
+            _ => return self.page(&head.method, path, &head.headers, control),
+        };
+        if head.method != Method::POST {
+            let refusal = Refusal::new(405, "MethodNotAllowedError", "use POST here");
+            return refuse(&refusal, None, control);
+        }
+        let index = self.index.get();
+        self.index.set(index + 1);
+        let chosen = choose(&self.config.faults, self.config.seed, index);
+        let ticket = Ticket::new(
+            Rc::clone(&self.desk),
+            Rc::clone(&self.ledger),
+            TruthRecord {
+                index,
+                x_request_id: head
+                    .headers
+                    .get("x-request-id")
+                    .map(|v| String::from_utf8_lossy(v.as_bytes()).into_owned()),
+                endpoint: api.name().to_owned(),
+                stream: false,
+                status: 0,
+                outcome: if chosen.main.is_some() { TruthOutcome::Fault } else { TruthOutcome::ClientGone },
+                fault: chosen.main.as_ref().or(chosen.delivery.as_ref()).map(|f| match f.kind {
+                    FaultKind::Status(status) => status.to_string(),
+                    kind => kind.name().to_owned(),
+                }),
+                arrival_ns,
+                body_ns,
+                queued_ns: None,
+                prefill_start_ns: None,
+                prefill_end_ns: None,
+                chunks_ns: Vec::new(),
+                end_ns: 0,
+                prompt_tokens: 0,
+                cached_tokens: 0,
+                completion_tokens: 0,
+                reasoning_tokens: 0,
+                body_bytes: body.len() as u64,
+            },
+        );
+        if let Some(refusal) = self.unauthorized(&head.headers) {
+            return refuse(&refusal, Some(ticket), control);
+        }
+        let shape = match chosen.delivery.as_ref().map(|f| (f.kind, f.gap_ns)) {
+            Some((FaultKind::Bytes | FaultKind::SlowLoris, gap_ns)) => Shape::Bytes(gap_ns),
+            _ => Shape::Whole,
+        };
+        control.shape.set(shape);
+        if let Some(fault) = &chosen.main
+            && let Some(response) = self.fail_first(fault, &ticket, &control).await
+        {
+            return match response {
+                Early::Refusal(refusal) => refuse(&refusal, Some(ticket), control),
+                Early::Page(bytes) => {
+                    ticket.note(|r| r.status = 200);
+                    let mut response = Response::new(full(bytes, Some(ticket), control));
+                    response
+                        .headers_mut()
+                        .insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+                    response
+                }
+            };
+        }
+        let ask = match Ask::parse(api, &body, &self.config) {
+            Ok(ask) => ask,
+            Err(refusal) => return refuse(&refusal, Some(ticket), control),
+        };
+        ticket.note(|r| r.stream = ask.stream);
+        let prompt = match self.count(api, &ask).await {
+            Ok(prompt) => prompt,
+            Err(refusal) => return refuse(&refusal, Some(ticket), control),
+        };
+        self.answer(api, &ask, prompt, index, body_ns, chosen, ticket, control).await
+    }
+
+    /// Faults that come before there is an answer. Those of connections never return.
+    async fn fail_first(&self, fault: &Fault, ticket: &Ticket, control: &WireControl) -> Option<Early> {
+        let early = match fault.kind {
+            FaultKind::Status(status) => {
+                let mut refusal =
+                    Refusal::new(status, status_kind(status), format!("simulated failure {status}"));
+                refusal.retry_after_s = matches!(status, 429 | 503).then_some(fault.retry_after_s);
+                Some(Early::Refusal(refusal))
+            }
+            FaultKind::Html => Some(Early::Page(Bytes::from_static(HTML))),
+            FaultKind::Close | FaultKind::Garbage => None,
+            FaultKind::Reset | FaultKind::Stall if fault.after.is_none() => None,
+            _ => return None,
+        };
+        if fault.gap_ns > 0 {
+            self.desk.sleep_until_ns(mono_ns() + fault.gap_ns).await;
+        }
+        if early.is_some() {
+            return early;
+        }
+        match fault.kind {
+            FaultKind::Reset => control.kill(Kill::Reset),
+            FaultKind::Garbage => control.kill(Kill::Raw(Bytes::from_static(GARBAGE))),
+            FaultKind::Close => control.kill(Kill::Close),
+            _ => {}
+        }
+        ticket.note(|r| r.end_ns = mono_ns());
+        std::future::pending().await
+    }
+
+    /// Counts a prompt: known ones and short ones here, others on the counting thread.
+    async fn count(&self, api: Api, ask: &Ask<'_>) -> Result<Prompt, Refusal> {
+        let key = Counter::key(api, ask);
+        if let Some(prompt) = self.counter.recall(&key) {
+            return Ok(prompt);
+        }
+        let input = Input::of(api, ask);
+        if ask.input.len() <= COUNT_HERE {
+            return self.counter.count(key, &input);
+        }
+        let counter = Arc::clone(&self.counter);
+        tokio::task::spawn_blocking(move || counter.count(key, &input)).await.unwrap_or_else(|_| {
+            Err(Refusal::new(500, "InternalServerError", "the tokenizer failed on this prompt"))
+        })
+    }
+
+    /// Length and end of an answer.
+    fn plan(
+        &self,
+        api: Api,
+        ask: &Ask<'_>,
+        prompt_tokens: u64,
+        index: u64,
+    ) -> Result<(u64, bool, Finish), Refusal> {
+        let room = self.config.max_model_len.saturating_sub(prompt_tokens);
+        if room == 0 || ask.limit.is_some_and(|l| l > room) {
+            return Err(too_long(self.config.max_model_len, prompt_tokens, ask.limit.unwrap_or(1), api));
+        }
+        let most = if self.config.max_osl == 0 { room } else { room.min(self.config.max_osl) };
+        // Without a limit the model itself ends, at its usual length, unless it must not.
+        let (mut tokens, mut finish) = match ask.limit {
+            Some(limit) => (limit.min(most), Finish::Length),
+            None if ask.ignore_eos || self.config.osl.max(ask.min_tokens) > most => {
+                (self.config.osl.max(ask.min_tokens).min(most), Finish::Length)
+            }
+            None => (self.config.osl.max(ask.min_tokens), Finish::Stop),
+        };
+        if self.config.eos > 0.0 && !ask.ignore_eos {
+            let drawn = geometric(self.ends.at(index).unit_positive(), self.config.eos);
+            let end = drawn.max(ask.min_tokens).max(1);
+            if end < tokens {
+                (tokens, finish) = (end, Finish::Stop);
+            }
+        }
+        Ok((tokens, finish == Finish::Stop, finish))
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one call, all of them facts of the request")]
+    async fn answer(
+        &self,
+        api: Api,
+        ask: &Ask<'_>,
+        prompt: Prompt,
+        index: u64,
+        ready_ns: u64,
+        chosen: Chosen,
+        ticket: Ticket,
+        control: Rc<WireControl>,
+    ) -> Response<SimBody> {
+        let (mut tokens, by_itself, finish) = match self.plan(api, ask, prompt.tokens, index) {
+            Ok(plan) => plan,
+            Err(refusal) => return refuse(&refusal, Some(ticket), control),
+        };
+        let kind = chosen.main.as_ref().map(|f| f.kind);
+        if kind == Some(FaultKind::RoleOnly) {
+            tokens = 0;
+        }
+        // The end token takes a decode step like any other, whether usage counts it or not.
+        let job = Job {
+            id: index,
+            prompt_tokens: prompt.tokens,
+            blocks: prompt.blocks,
+            output_tokens: tokens + u64::from(by_itself),
+            chunks: ask.stream,
+        };
+        let extra = u64::from(by_itself && self.config.count_eos);
+        let answer = Answer::new(
+            &self.config,
+            api,
+            self.ids.at(index).next_u128(),
+            self.created_s,
+            &ask.model,
+            ask.stream,
+            prompt.tokens,
+            (tokens, extra, finish),
+        );
+        ticket.note(|r| {
+            r.queued_ns = Some(mono_ns());
+            r.prompt_tokens = prompt.tokens;
+            r.reasoning_tokens = answer.reasoning;
+            r.status = 200;
+        });
+        let flow = self.desk.submit(ready_ns, job);
+        ticket.attach(Rc::clone(&flow));
+        if ask.stream {
+            if self.config.head == Head::FirstToken {
+                flow.first().await;
+            }
+            self.count_finish(finish);
+            let form = self.stream_form(ask);
+            let body = StreamBody::new(
+                form,
+                answer,
+                Rc::clone(&self.words),
+                flow,
+                chosen,
+                control,
+                Rc::clone(&self.desk),
+                ticket,
+            );
+            let mut response = Response::new(SimBody::Stream(Box::new(body)));
+            let headers = response.headers_mut();
+            headers
+                .insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
+            headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+            return response;
+        }
+        flow.end().await;
+        self.count_finish(finish);
+        Self::whole(&self.words, &answer, flow.cached.get(), kind, ticket, control).await
+    }
+
+    /// An answer that is not streamed, as its fault wants it.
+    async fn whole(
+        words: &Words,
+        answer: &Answer,
+        cached: u64,
+        kind: Option<FaultKind>,
+        ticket: Ticket,
+        control: Rc<WireControl>,
+    ) -> Response<SimBody> {
+        let body = match kind {
+            Some(FaultKind::EmptyChoices) => answer.body(words, cached, false, false),
+            Some(FaultKind::RoleOnly) => answer.body(words, cached, true, false),
+            Some(FaultKind::ErrorEvent | FaultKind::ErrorData) => {
+                let refusal = Refusal::new(500, "InternalServerError", "simulated failure inside the answer");
+                Bytes::from(refusal.body())
+            }
+            Some(FaultKind::Malformed | FaultKind::HalfEvent | FaultKind::End) => {
+                let whole = answer.body(words, cached, true, true);
+                whole.slice(..whole.len() / 2)
+            }
+            Some(FaultKind::Stall) => std::future::pending().await,
+            Some(FaultKind::Reset) => {
+                control.kill(Kill::Reset);
+                std::future::pending().await
+            }
+            _ => {
+                ticket.note(|r| r.completion_tokens = answer.tokens + answer.extra);
+                answer.body(words, cached, true, true)
+            }
+        };
+        let mut response = if kind == Some(FaultKind::Cut) {
+            Response::new(SimBody::Full(Box::new(FullBody::cut(&body, ticket, control))))
+        } else {
+            if kind.is_none() {
+                ticket.note(|r| r.outcome = TruthOutcome::Completed);
+            }
+            Response::new(full(body, Some(ticket), control))
+        };
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        response
+    }
+
+    fn stream_form(&self, ask: &Ask<'_>) -> StreamForm {
+        let form = self.config.usage;
+        let asked = form == UsageForm::Asked && ask.include_usage;
+        StreamForm {
+            role: self.config.role_chunk,
+            tokens_per_chunk: self.config.tokens_per_chunk,
+            usage_each: form == UsageForm::Continuous || (asked && ask.continuous_usage),
+            usage_at_finish: form == UsageForm::Finish,
+            usage_last: asked || matches!(form, UsageForm::Always | UsageForm::Continuous),
+            done: self.config.done,
+        }
+    }
+
+    fn count_finish(&self, finish: Finish) {
+        let counter = &self.ledger.finished[usize::from(finish == Finish::Length)];
+        counter.set(counter.get() + 1);
+    }
+}
+
+/// What a fault puts in place of an answer.
+enum Early {
+    Refusal(Refusal),
+    Page(Bytes),
+}
+
+const HTML: &[u8] =
+    b"<!DOCTYPE html><html><head><title>Bad gateway</title></head><body><h1>Bad gateway</h1></body></html>";
+const GARBAGE: &[u8] = b"\x16\x03\x01\x00\xff this is not HTTP\r\n\r\n";
+
+/// The error type that goes with a status.
+fn status_kind(status: u16) -> &'static str {
+    match status {
+        401 => "AuthenticationError",
+        404 => "NotFoundError",
+        422 => "UnprocessableEntityError",
+        429 => "RateLimitError",
+        400..=499 => "BadRequestError",
+        503 => "ServiceUnavailableError",
+        _ => "InternalServerError",
+    }
+}
+
+/// A geometric draw, at least 1: how many tokens it takes until one is the end, each with chance `p`. By inversion.
+fn geometric(unit_positive: f64, p: f64) -> u64 {
+    if p >= 1.0 {
+        return 1;
+    }
+    // The cast saturates, which is what an endless answer should do.
+    (unit_positive.ln() / (1.0 - p).ln()).ceil().max(1.0) as u64
+}
+
+async fn read_body(body: Incoming) -> Result<Bytes, Refusal> {
+    let mut body = pin!(body);
+    let mut whole = Vec::new();
+    let mut first: Option<Bytes> = None;
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| Refusal::new(400, "BadRequestError", "the request body broke off"))?;
+        let Ok(data) = frame.into_data() else { continue };
+        let have = whole.len() + first.as_ref().map_or(0, Bytes::len);
+        if have + data.len() > MAX_BODY {
+            return Err(Refusal::new(413, "RequestTooLargeError", "the request body is larger than 256 MiB"));
+        }
+        // The usual body comes in one piece and is not copied.
+        match first.take() {
+            None if whole.is_empty() => first = Some(data),
+            None => whole.extend_from_slice(&data),
+            Some(start) => {
+                whole.extend_from_slice(&start);
+                whole.extend_from_slice(&data);
+            }
+        }
+    }
+    Ok(first.unwrap_or_else(|| Bytes::from(whole)))
+}
