@@ -64,6 +64,14 @@ pub struct Exchange {
 }
 
 impl Exchange {
+    /// Whether the answer calls itself a stream of server-sent events.
+    pub fn is_event_stream(&self) -> bool {
+        self.content_type
+            .as_deref()
+            .and_then(|t| t.split(';').next())
+            .is_some_and(|t| t.trim().eq_ignore_ascii_case("text/event-stream"))
+    }
+
     /// The stamp of the read that brought body byte `offset` (0-based): the earliest mark that covers it.
     pub fn arrival_ns(&self, offset: usize) -> Option<u64> {
         let at = self.reads.partition_point(|m| m.body_len <= offset);

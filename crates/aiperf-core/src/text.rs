@@ -3,7 +3,7 @@
 /// Removes what could drive a terminal: C0 and C1 control characters (newline and tab become a space), escape sequences'
 /// introducers, bidirectional overrides. Long text is cut to `max_chars` characters with an ellipsis.
 pub fn for_terminal(text: &str, max_chars: usize) -> String {
-    let mut out = String::with_capacity(text.len().min(max_chars * 4));
+    let mut out = String::with_capacity(text.len().min(max_chars.saturating_mul(4)));
     let mut chars = 0;
     for c in text.chars() {
         let c = match c {

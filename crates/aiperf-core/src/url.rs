@@ -97,7 +97,9 @@ impl BaseUrl {
             return Err(UrlError::NoHost);
         }
         let port = match port {
-            Some(p) => p.parse::<u16>().ok().filter(|p| *p > 0).ok_or_else(|| UrlError::Port(p.to_owned()))?,
+            Some(p) => {
+                p.parse::<u16>().ok().filter(|p| *p > 0).ok_or_else(|| UrlError::Port(p.to_owned()))?
+            }
             None if scheme == Scheme::Https => 443,
             None => 80,
         };
@@ -108,13 +110,14 @@ impl BaseUrl {
     pub fn join(&self, sub: &str) -> String {
         let sub = sub.trim_start_matches('/');
         let base = self.path.trim_end_matches('/');
-        let mut out = if sub.is_empty() || base.trim_start_matches('/') == sub || base.ends_with(&format!("/{sub}")) {
-            base.to_owned()
-        } else if (base == "/v1" || base.ends_with("/v1")) && sub.starts_with("v1/") {
-            format!("{base}/{}", &sub[3..])
-        } else {
-            format!("{base}/{sub}")
-        };
+        let mut out =
+            if sub.is_empty() || base.trim_start_matches('/') == sub || base.ends_with(&format!("/{sub}")) {
+                base.to_owned()
+            } else if (base == "/v1" || base.ends_with("/v1")) && sub.starts_with("v1/") {
+                format!("{base}/{}", &sub[3..])
+            } else {
+                format!("{base}/{sub}")
+            };
         if out.is_empty() {
             out.push('/');
         }

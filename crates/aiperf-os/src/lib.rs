@@ -6,6 +6,7 @@ pub mod clock;
 pub mod deadlines;
 pub mod limits;
 pub mod sched;
+pub mod terminal;
 pub mod timer;
 pub mod usage;
 

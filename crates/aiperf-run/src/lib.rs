@@ -1,1 +1,37 @@
-//! The run: drives shards, reads behind them, spools records, live progress, control.
+//! The run: a plan goes in, requests leave on time, what came back becomes records and files.
+//!
+//! ```text
+//!              composer ──bodies──▶ ring ──▶ shard 0 ┐
+//!  control ──phases, stop──────────────────▶ shard 1 ├─ended requests──▶ reader ──▶ records, columns
+//!     ▲                                      …       ┘                     │
+//!     └───────────────────────── live counts ◀──────────────────────────────┘
+//! ```
+//!
+//! [`Job::load`] opens everything a plan names, so that whatever is wrong with it is told before anything is made;
+//! [`Job::run`] drives it. From the first request on nothing is an error any more: the run writes what it has and says in
+//! [`RunEnd::problems`] what went wrong.
+
+mod artifacts;
+mod control;
+mod error;
+mod finish;
+mod interrupt;
+mod job;
+mod live;
+mod phase;
+mod prepare;
+mod progress;
+mod reader;
+mod ring;
+mod shard;
+
+pub use artifacts::Folder;
+pub use error::RunError;
+pub use interrupt::Interrupt;
+pub use job::{Job, RunEnd, Screen};
+
+/// 64 bits nobody can foresee: the standard library's hash keys come from the operating system.
+pub fn random_u64() -> u64 {
+    use std::hash::{BuildHasher, Hasher};
+    std::collections::hash_map::RandomState::new().build_hasher().finish()
+}

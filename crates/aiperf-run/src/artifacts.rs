@@ -1,0 +1,311 @@
+//! The folder of a run and the files in it.
+//!
+//! Files that are made at the end appear whole or not at all (written beside and renamed). Files that grow during the
+//! run are written in whole lines; when the disk is full they end at the last whole line and the run goes on. Nothing of an
+//! earlier run is overwritten: its files are moved to `previous-N/`.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use aiperf_core::plan::ArtifactsPlan;
+use aiperf_report::inputs;
+
+use crate::error::RunError;
+
+/// Bytes gathered before they are written.
+const BUFFER: usize = 256 << 10;
+
+/// The folder of one run, ready to be written to.
+#[derive(Debug, Clone)]
+pub struct Folder {
+    dir: PathBuf,
+    prefix: Option<String>,
+}
+
+impl Folder {
+    /// Makes the folder, proves that it can be written to, and moves a finished run's files out of the way. The text, if any,
+    /// tells where they went.
+    pub fn prepare(plan: &ArtifactsPlan) -> Result<(Self, Option<String>), RunError> {
+        let folder = Self { dir: plan.dir.clone(), prefix: plan.prefix.clone() };
+        fs::create_dir_all(&folder.dir).map_err(|e| artifact("make the folder", &folder.dir, e))?;
+        let probe = folder.dir.join(format!(".aiperf-write-test-{}", std::process::id()));
+        File::create(&probe)
+            .and_then(|_| fs::remove_file(&probe))
+            .map_err(|e| artifact("write into the folder", &folder.dir, e))?;
+        let note = folder.move_earlier_run()?;
+        let logs = folder.dir.join("logs");
+        fs::create_dir_all(&logs).map_err(|e| artifact("make the folder", &logs, e))?;
+        Ok((folder, note))
+    }
+
+    /// The folder itself.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// `profile_export_aiperf.json`, or the prefix's form.
+    pub fn summary_json(&self) -> PathBuf {
+        self.named("profile_export_aiperf.json", ".json")
+    }
+
+    /// `profile_export_aiperf.csv`.
+    pub fn summary_csv(&self) -> PathBuf {
+        self.named("profile_export_aiperf.csv", ".csv")
+    }
+
+    /// `profile_export_console.txt`.
+    pub fn console_txt(&self) -> PathBuf {
+        self.named("profile_export_console.txt", "_console.txt")
+    }
+
+    /// `profile_export.jsonl`.
+    pub fn records_jsonl(&self) -> PathBuf {
+        self.named("profile_export.jsonl", ".jsonl")
+    }
+
+    /// `profile_export_raw.jsonl`.
+    pub fn raw_jsonl(&self) -> PathBuf {
+        self.named("profile_export_raw.jsonl", "_raw.jsonl")
+    }
+
+    /// `inputs.json`.
+    pub fn inputs_json(&self) -> PathBuf {
+        self.dir.join("inputs.json")
+    }
+
+    /// `logs/aiperf.log`.
+    pub fn log(&self) -> PathBuf {
+        self.dir.join("logs").join("aiperf.log")
+    }
+
+    fn named(&self, usual: &str, suffix: &str) -> PathBuf {
+        match &self.prefix {
+            Some(prefix) => self.dir.join(format!("{prefix}{suffix}")),
+            None => self.dir.join(usual),
+        }
+    }
+
+    /// All files a run of this folder writes, `logs` included.
+    fn own_files(&self) -> Vec<PathBuf> {
+        vec![
+            self.summary_json(),
+            self.summary_csv(),
+            self.console_txt(),
+            self.records_jsonl(),
+            self.raw_jsonl(),
+            self.inputs_json(),
+            self.dir.join("logs"),
+        ]
+    }
+
+    fn move_earlier_run(&self) -> Result<Option<String>, RunError> {
+        let earlier: Vec<PathBuf> = self.own_files().into_iter().filter(|p| p.exists()).collect();
+        // The log folder alone is no run: a run that was refused at its start may leave one.
+        if earlier.iter().all(|p| p.ends_with("logs")) {
+            return Ok(None);
+        }
+        let (number, target) = (1..)
+            .map(|n| (n, self.dir.join(format!("previous-{n}"))))
+            .find(|(_, p)| !p.exists())
+            .unwrap_or((0, self.dir.join("previous")));
+        fs::create_dir(&target).map_err(|e| artifact("make the folder", &target, e))?;
+        for path in &earlier {
+            let name = path.file_name().unwrap_or_default();
+            fs::rename(path, target.join(name)).map_err(|e| artifact("move", path, e))?;
+        }
+        Ok(Some(format!(
+            "{} held an earlier run; its {} files were moved to previous-{number}/",
+            self.dir.display(),
+            earlier.len()
+        )))
+    }
+}
+
+/// Writes a file whole: beside its place first, then renamed.
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), RunError> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".part");
+    let beside = PathBuf::from(beside);
+    File::create(&beside)
+        .and_then(|mut f| f.write_all(bytes).and_then(|()| f.flush()))
+        .and_then(|()| fs::rename(&beside, path))
+        .map_err(|e| {
+            // Best effort: what could not be written must not look like a result.
+            let _ = fs::remove_file(&beside);
+            artifact("write", path, e)
+        })
+}
+
+/// A file that grows by whole lines.
+#[derive(Debug)]
+pub(crate) struct Spool {
+    path: PathBuf,
+    file: File,
+    buffer: Vec<u8>,
+    written: u64,
+    failed: Option<io::Error>,
+}
+
+impl Spool {
+    /// Creates the file; `private` keeps others from reading it.
+    pub(crate) fn create(path: PathBuf, private: bool) -> Result<Self, RunError> {
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true);
+        #[cfg(unix)]
+        if private {
+            use std::os::unix::fs::OpenOptionsExt;
+            options.mode(0o600);
+        }
+        #[cfg(not(unix))]
+        let _ = private;
+        let file = options.open(&path).map_err(|e| artifact("create", &path, e))?;
+        Ok(Self { path, file, buffer: Vec::with_capacity(BUFFER + 4096), written: 0, failed: None })
+    }
+
+    /// Appends what `line` writes: one or more whole lines.
+    pub(crate) fn append(&mut self, line: impl FnOnce(&mut Vec<u8>)) {
+        if self.failed.is_some() {
+            return;
+        }
+        line(&mut self.buffer);
+        if self.buffer.len() >= BUFFER {
+            self.flush();
+        }
+    }
+
+    /// Writes what was gathered. After a failure the file ends at the last write that was whole.
+    pub(crate) fn flush(&mut self) {
+        if self.failed.is_some() || self.buffer.is_empty() {
+            return;
+        }
+        match self.file.write_all(&self.buffer) {
+            Ok(()) => self.written += self.buffer.len() as u64,
+            Err(error) => {
+                // What part of the buffer got out is cut off again; if even that fails, the error says enough.
+                let _ = self.file.set_len(self.written);
+                tracing::error!("cannot write {}: {error}", self.path.display());
+                self.failed = Some(error);
+            }
+        }
+        self.buffer.clear();
+    }
+
+    /// Writes the rest; the error is the first one met.
+    pub(crate) fn finish(mut self) -> Result<PathBuf, RunError> {
+        self.flush();
+        match self.failed.take() {
+            None => Ok(self.path),
+            Some(error) => Err(artifact("write", &self.path, error)),
+        }
+    }
+}
+
+/// `inputs.json`, streamed.
+#[derive(Debug)]
+pub(crate) struct InputsFile {
+    spool: Spool,
+    writer: inputs::Writer,
+}
+
+impl InputsFile {
+    pub(crate) fn create(path: PathBuf) -> Result<Self, RunError> {
+        let mut spool = Spool::create(path, true)?;
+        let mut writer = inputs::Writer::new();
+        spool.append(|out| writer.begin(out));
+        Ok(Self { spool, writer })
+    }
+
+    pub(crate) fn entry<'a>(&mut self, id: &str, bodies: impl Iterator<Item = &'a [u8]>) {
+        let bodies: Vec<&[u8]> = bodies.collect();
+        self.spool.append(|out| self.writer.entry(out, id, &bodies));
+    }
+
+    /// Ends the document. One that could not be written whole is removed: half a JSON document helps nobody.
+    pub(crate) fn finish(mut self) -> Result<PathBuf, RunError> {
+        self.spool.append(|out| self.writer.end(out));
+        let path = self.spool.path.clone();
+        self.spool.finish().inspect_err(|_| {
+            let _ = fs::remove_file(&path);
+        })
+    }
+}
+
+fn artifact(action: &'static str, path: &Path, source: io::Error) -> RunError {
+    RunError::Artifact { action, path: path.to_owned(), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use aiperf_core::plan::ExportLevel;
+
+    fn plan(dir: &Path, prefix: Option<&str>) -> ArtifactsPlan {
+        ArtifactsPlan {
+            dir: dir.to_owned(),
+            prefix: prefix.map(str::to_owned),
+            level: ExportLevel::Raw,
+            schema: 1,
+        }
+    }
+
+    #[test]
+    fn an_earlier_run_is_moved_and_nothing_else() {
+        let tmp = tempfile::tempdir().expect("a folder");
+        let (folder, note) = Folder::prepare(&plan(tmp.path(), None)).expect("writable");
+        assert_eq!(note, None);
+        fs::write(folder.summary_json(), "{}").expect("write");
+        fs::write(tmp.path().join("mine.txt"), "keep").expect("write");
+        for n in 1..=2 {
+            let (folder, note) = Folder::prepare(&plan(tmp.path(), None)).expect("writable");
+            let note = note.expect("something was moved");
+            assert!(note.ends_with(&format!("its 2 files were moved to previous-{n}/")), "{note}");
+            assert!(tmp.path().join(format!("previous-{n}/profile_export_aiperf.json")).exists());
+            fs::write(folder.summary_json(), "{}").expect("write");
+        }
+        assert!(tmp.path().join("mine.txt").exists());
+    }
+
+    #[test]
+    fn a_prefix_names_the_files() {
+        let folder = Folder { dir: "d".into(), prefix: Some("foo".into()) };
+        assert_eq!(folder.summary_json(), Path::new("d/foo.json"));
+        assert_eq!(folder.console_txt(), Path::new("d/foo_console.txt"));
+        assert_eq!(folder.raw_jsonl(), Path::new("d/foo_raw.jsonl"));
+        assert_eq!(folder.inputs_json(), Path::new("d/inputs.json"));
+    }
+
+    #[test]
+    fn a_file_in_the_way_is_named() {
+        let tmp = tempfile::tempdir().expect("a folder");
+        let file = tmp.path().join("file");
+        fs::write(&file, "").expect("write");
+        let error = Folder::prepare(&plan(&file.join("sub"), None)).expect_err("not a folder");
+        assert!(error.to_string().contains("file/sub"), "{error}");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn prompts_are_private() {
+        use std::os::unix::fs::PermissionsExt;
+        let tmp = tempfile::tempdir().expect("a folder");
+        let path = tmp.path().join("x.jsonl");
+        let mut spool = Spool::create(path.clone(), true).expect("create");
+        spool.append(|out| out.extend_from_slice(b"{}\n"));
+        spool.finish().expect("written");
+        let mode = fs::metadata(&path).expect("there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert_eq!(fs::read(&path).expect("readable"), b"{}\n");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_full_disk_is_told_once_and_ends_the_file() {
+        let mut spool = Spool::create("/dev/full".into(), false).expect("opens");
+        spool.append(|out| out.extend_from_slice(b"{}\n"));
+        spool.flush();
+        spool.append(|out| out.extend_from_slice(b"{}\n"));
+        let error = spool.finish().expect_err("no space");
+        assert!(error.to_string().starts_with("cannot write /dev/full: "), "{error}");
+    }
+}

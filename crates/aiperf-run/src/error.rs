@@ -1,0 +1,41 @@
+//! Why a run could not start or go on. Failures of requests are not here: they are data.
+
+use std::io;
+use std::path::PathBuf;
+
+/// See the module.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// A file or folder of results could not be made or written.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Artifact {
+        /// What was tried.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The dataset is not what it should be.
+    #[error(transparent)]
+    Data(#[from] aiperf_data::DataError),
+    /// A request body could not be made.
+    #[error(transparent)]
+    Encode(#[from] aiperf_net::EncodeError),
+    /// The client could not be set up (TLS, headers).
+    #[error(transparent)]
+    Net(#[from] aiperf_net::NetError),
+    /// A thread of ours panicked; a bug.
+    #[error("internal error: the {0} panicked; results up to then were written where possible")]
+    Panicked(&'static str),
+    /// The simulated server did not start.
+    #[error(transparent)]
+    Sim(#[from] aiperf_sim::SimError),
+    /// A thread could not be started.
+    #[error("cannot start a thread: {0}")]
+    Thread(#[source] io::Error),
+    /// The tokenizer could not be opened.
+    #[error(transparent)]
+    Tokenizer(#[from] aiperf_tokens::TokenizerError),
+}

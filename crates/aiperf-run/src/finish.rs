@@ -1,0 +1,186 @@
+//! After the last request: statistics, files, and what the screen shows.
+
+use std::path::PathBuf;
+
+use aiperf_core::plan::{Pacing, PhaseKind, Plan};
+use aiperf_core::time::{ClockAnchor, NS_PER_S, ns_to_seconds};
+use aiperf_data::Workload;
+use aiperf_metrics::{ErrorGroup, Summary, Window};
+use aiperf_report::{FileLine, Report, console, csv, json};
+use jiff::tz::TimeZone;
+
+use crate::artifacts::{Folder, InputsFile, write_whole};
+use crate::control::PhaseEnd;
+use crate::error::RunError;
+use crate::job::{RunEnd, Screen, is_synthetic, planned};
+use crate::random_u64;
+use crate::reader::{Collected, PhaseResults};
+
+/// Columns of the console file, as AIPerf's.
+const FILE_WIDTH: usize = 140;
+
+/// Everything a run leaves behind.
+pub(crate) struct Finished<'a> {
+    pub plan: &'a Plan,
+    pub folder: &'a Folder,
+    pub anchor: ClockAnchor,
+    pub screen: Screen,
+    pub interrupted: bool,
+    pub workload: &'a dyn Workload,
+    pub ends: &'a [PhaseEnd],
+    pub inputs: Option<InputsFile>,
+    pub collected: Collected,
+    pub problems: Vec<RunError>,
+}
+
+/// Writes all files and words the end. What cannot be written is a problem of the result, never the loss of the others.
+pub(crate) fn finish(run: Finished<'_>) -> RunEnd {
+    let Finished {
+        plan,
+        folder,
+        anchor,
+        screen,
+        interrupted,
+        workload,
+        ends,
+        inputs,
+        collected,
+        mut problems,
+    } = run;
+    let Collected { phases, files } = collected;
+
+    let mut written: Vec<(String, PathBuf)> = Vec::new();
+    let mut keep = |label: &str, result: Result<PathBuf, RunError>, problems: &mut Vec<RunError>| match result
+    {
+        Ok(path) => written.push((label.to_owned(), path)),
+        Err(error) => problems.push(error),
+    };
+    for (label, spool) in files {
+        keep(label, spool.finish(), &mut problems);
+    }
+    if let Some(inputs) = inputs {
+        keep("Inputs", inputs.finish(), &mut problems);
+    }
+
+    // A phase that never began, because the run was stopped before it, is an empty one.
+    let unstarted = PhaseEnd::unstarted();
+    let summaries: Vec<Done> = plan
+        .phases
+        .iter()
+        .zip(phases)
+        .enumerate()
+        .map(|(i, (phase, results))| Done::new(phase.kind, results, ends.get(i).unwrap_or(&unstarted)))
+        .collect();
+    let of = |kind: PhaseKind| summaries.iter().find(|done| done.kind == kind);
+    let Some(profiling) = of(PhaseKind::Profiling) else {
+        problems.push(RunError::Panicked("plan without a profiling phase"));
+        return RunEnd { console: String::new(), completed: 0, interrupted, problems };
+    };
+    let (summary, errors) = (&profiling.summary, profiling.errors.as_slice());
+
+    let notes = notes(plan, workload, profiling, ends);
+    let incomplete = problems.first().map(ToString::to_string);
+    let benchmark_id = format!("{:012x}", random_u64() & 0xffff_ffff_ffff);
+    let paths = [
+        ("CSV Export", folder.summary_csv()),
+        ("JSON Export", folder.summary_json()),
+        ("Console Export", folder.console_txt()),
+        ("Log File", folder.log()),
+    ];
+    // The footer names files that are about to be written; one that fails is told as an error right behind it.
+    let shown: Vec<(String, String)> = paths[..3]
+        .iter()
+        .map(|(label, path)| ((*label).to_owned(), path))
+        .chain(written.iter().map(|(label, path)| (label.clone(), path)))
+        .chain(std::iter::once(("Log File".to_owned(), &paths[3].1)))
+        .map(|(label, path)| (label, path.display().to_string()))
+        .collect();
+    let lines: Vec<FileLine<'_>> = shown.iter().map(|(label, path)| FileLine { label, path }).collect();
+    let report = Report {
+        version: env!("CARGO_PKG_VERSION"),
+        benchmark_id: &benchmark_id,
+        summary,
+        warmup: of(PhaseKind::Warmup).map(|done| &done.summary),
+        errors,
+        input_config: &plan.input_config,
+        seed: plan.seed,
+        cli_command: &plan.cli_command,
+        was_cancelled: interrupted,
+        incomplete_reason: incomplete.as_deref(),
+        anchor,
+        zone: TimeZone::system(),
+        title: "LLM Metrics",
+        length_forced: ["ignore_eos", "min_tokens"].iter().any(|k| plan.endpoint.extra.contains_key(*k)),
+        notes: &notes,
+        files: &lines,
+    };
+    let json = if plan.artifacts.schema == 2 { json::summary_2(&report) } else { json::summary(&report) };
+    let console_file = console::render(&report, FILE_WIDTH, false);
+    for (path, bytes) in [
+        (&paths[0].1, csv::summary(&report)),
+        (&paths[1].1, json),
+        (&paths[2].1, console_file.clone().into_bytes()),
+    ] {
+        problems.extend(write_whole(path, &bytes).err());
+    }
+    let console = match screen.width {
+        Some(width) => console::render(&report, width, screen.colour),
+        None => console_file,
+    };
+    RunEnd { console, completed: summary.tally.completed, interrupted, problems }
+}
+
+/// A phase in numbers.
+struct Done {
+    kind: PhaseKind,
+    summary: Summary,
+    errors: Vec<ErrorGroup>,
+    /// From the first to the last start of a request.
+    span_ns: u64,
+}
+
+impl Done {
+    fn new(kind: PhaseKind, results: PhaseResults, end: &PhaseEnd) -> Self {
+        let PhaseResults { mut recorder, errors, last_end_ns, starts_ns } = results;
+        recorder.set_unsent(end.unsent);
+        recorder.set_scheduled(end.scheduled);
+        let end_ns = if last_end_ns == 0 { end.end_ns } else { last_end_ns };
+        Self {
+            kind,
+            summary: recorder.summarise(Window { start_ns: end.start_ns, end_ns }),
+            errors: errors.groups().to_vec(),
+            span_ns: starts_ns.map_or(0, |(first, last)| last - first),
+        }
+    }
+}
+
+/// What a reader of the numbers should know beside them, one sentence each.
+fn notes(plan: &Plan, workload: &dyn Workload, profiling: &Done, ends: &[PhaseEnd]) -> Vec<String> {
+    let facts = workload.describe();
+    let mut notes = facts.notes;
+    if is_synthetic(plan) {
+        let sent = |kind| {
+            plan.phases.iter().zip(ends).filter(|(p, _)| p.kind == kind).map(|(_, e)| e.sessions).sum::<u64>()
+        };
+        let measured =
+            sent(PhaseKind::Profiling).min(planned(plan, PhaseKind::Profiling).unwrap_or(u64::MAX));
+        notes.extend(aiperf_data::repeat_notes(measured, sent(PhaseKind::Warmup), workload.len()));
+    }
+    notes.extend(rate_note(plan, profiling));
+    notes
+}
+
+/// Asked against sent rate of an open loop.
+fn rate_note(plan: &Plan, profiling: &Done) -> Option<String> {
+    let phase = plan.phases.iter().find(|p| p.kind == PhaseKind::Profiling)?;
+    let Pacing::Rate { per_second, .. } = phase.pacing else { return None };
+    let sent = profiling.summary.tally.sent;
+    // n arrivals span n − 1 gaps; the window also holds the last answers, so the span of starts is what counts.
+    let span_ns = profiling.span_ns;
+    let achieved =
+        (sent > 1 && span_ns > 0).then(|| (sent - 1) as f64 / (span_ns as f64 / NS_PER_S as f64))?;
+    Some(format!(
+        "Request rate: asked for {per_second:.2} requests/s, sent {achieved:.2} requests/s over {:.2} s.",
+        ns_to_seconds(span_ns)
+    ))
+}

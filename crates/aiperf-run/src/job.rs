@@ -1,0 +1,291 @@
+//! A plan with everything it names opened, ready to run.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use aiperf_core::plan::{DatasetPlan, Pacing, PhaseKind, Plan, TokenizerPlan};
+use aiperf_core::url::{BaseUrl, Scheme};
+use aiperf_data::Workload;
+use aiperf_metrics::Capabilities;
+use aiperf_net::Endpoint;
+use aiperf_sim::{SimConfig, SimHandle};
+use aiperf_tokens::Tokenizer;
+use tokio::sync::mpsc;
+
+use crate::artifacts::{Folder, InputsFile};
+use crate::control::{Control, PhaseEnd, PhaseRun};
+use crate::error::RunError;
+use crate::finish::{self, Finished};
+use crate::interrupt::Interrupt;
+use crate::live::Live;
+use crate::prepare::Composer;
+use crate::progress::Progress;
+use crate::random_u64;
+use crate::reader::{Collected, Reader, ReaderSetup};
+use crate::shard::{self, ShardSetup};
+
+/// Live sessions that one shard carries before a second one is worth its thread.
+const SESSIONS_PER_SHARD: u32 = 64;
+/// Arrivals per second that one shard carries before a second one is worth its thread.
+const RATE_PER_SHARD: f64 = 2000.0;
+
+/// What the terminal is like.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Screen {
+    /// Progress goes to a terminal, where a line can be drawn over itself.
+    pub progress_on_terminal: bool,
+    /// Results may be coloured.
+    pub colour: bool,
+    /// Columns for results; `None` is the width of files.
+    pub width: Option<usize>,
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub struct RunEnd {
+    /// The report for the screen.
+    pub console: String,
+    /// Whole answers in profiling phases.
+    pub completed: u64,
+    /// The user stopped it.
+    pub interrupted: bool,
+    /// What went wrong beside single requests; results are marked or missing accordingly.
+    pub problems: Vec<RunError>,
+}
+
+/// See the module.
+pub struct Job {
+    plan: Plan,
+    tokenizer: Option<Arc<dyn Tokenizer>>,
+    workload: Arc<dyn Workload>,
+    endpoint: Arc<Endpoint>,
+    sim: Option<SimConfig>,
+}
+
+impl Job {
+    /// Opens the tokenizer and the dataset and checks what the address asks of us.
+    pub fn load(plan: Plan) -> Result<Self, RunError> {
+        let tokenizer = plan.tokenizer.as_ref().map(aiperf_tokens::open).transpose()?;
+        let workload = aiperf_data::open(&plan, tokenizer.clone())?;
+        let endpoint = Arc::new(Endpoint::new(&plan.endpoint));
+        let sim = match plan.endpoint.url.scheme {
+            Scheme::Sim => Some(SimConfig::from_query(plan.endpoint.url.query.as_deref().unwrap_or(""))?),
+            Scheme::Http | Scheme::Https => None,
+        };
+        Ok(Self { plan, tokenizer, workload, endpoint, sim })
+    }
+
+    /// The plan.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Runs all phases, writes all files, and returns what the screen shows. An error means that nothing was sent.
+    pub fn run(
+        self,
+        folder: &Folder,
+        interrupt: &Arc<Interrupt>,
+        screen: Screen,
+    ) -> Result<RunEnd, RunError> {
+        let plan = &self.plan;
+        let anchor = aiperf_os::anchor();
+        let limits = aiperf_os::limits::raise_descriptor_limit();
+        tracing::info!("descriptor limit {limits:?}, {} cores", aiperf_os::sched::cores());
+        let (url, simulated) = self.address()?;
+        let tls = match url.scheme {
+            Scheme::Https => Some(aiperf_net::tls_config(&plan.endpoint)?),
+            Scheme::Http | Scheme::Sim => None,
+        };
+
+        let inputs = InputsFile::create(folder.inputs_json())?;
+        let live = Arc::new(Live::default());
+        let (ended_tx, ended_rx) = crossbeam_channel::unbounded();
+        let reader = Reader::new(ReaderSetup {
+            plan,
+            folder,
+            anchor,
+            capabilities: self.capabilities(),
+            endpoint: self.endpoint.clone(),
+            counter: self.counter(),
+            live: live.clone(),
+            url: url.clone(),
+        })?;
+        let reader = spawn("reader", move || {
+            aiperf_os::sched::lower_priority(5);
+            reader.run(&ended_rx)
+        })?;
+
+        let shards = shard_count(plan);
+        let (events_tx, events) = mpsc::unbounded_channel();
+        let id_key = random_u64();
+        let mut commands = Vec::new();
+        let mut threads = Vec::new();
+        for index in 0..shards {
+            let (tx, rx) = mpsc::unbounded_channel();
+            let setup = ShardSetup {
+                index,
+                shards,
+                endpoint: plan.endpoint.clone(),
+                url: url.clone(),
+                tls: tls.clone(),
+                seed: plan.seed,
+                id_key,
+                commands: rx,
+                events: events_tx.clone(),
+                ended: ended_tx.clone(),
+            };
+            threads.push(spawn(&format!("shard-{index}"), move || shard::run(setup))?);
+            commands.push(tx);
+        }
+        drop((events_tx, ended_tx));
+
+        let mut control = Control {
+            commands,
+            events,
+            interrupt: interrupt.clone(),
+            live,
+            progress: Progress::new(
+                plan.runtime.ui,
+                screen.progress_on_terminal,
+                plan.runtime.stats_interval_s,
+            ),
+            alive: shards,
+            panicked: 0,
+        };
+        let composer = Composer::new(
+            self.workload.clone(),
+            self.endpoint.clone(),
+            plan.endpoint.kind,
+            self.counter(),
+            Some(inputs),
+            self.repeats(),
+        );
+        let (ends, composer, mut problems) = self.phases(&mut control, composer)?;
+
+        drop(control.commands);
+        for thread in threads {
+            match thread.join() {
+                Ok(result) => problems.extend(result.err()),
+                Err(_) => problems.push(RunError::Panicked("shard")),
+            }
+        }
+        let collected = reader.join().unwrap_or_else(|_| {
+            problems.push(RunError::Panicked("reader"));
+            Collected::empty(plan, anchor, self.capabilities())
+        });
+        if let Some(handle) = simulated {
+            handle.stop();
+        }
+        Ok(finish::finish(Finished {
+            plan,
+            folder,
+            anchor,
+            screen,
+            interrupted: interrupt.fired(),
+            workload: &*self.workload,
+            ends: &ends,
+            inputs: composer.and_then(Composer::finish),
+            collected,
+            problems,
+        }))
+    }
+
+    /// The phases in order, until the last one or the one in which the user stopped the run.
+    #[expect(clippy::type_complexity, reason = "three results of one loop, taken apart at its only caller")]
+    fn phases(
+        &self,
+        control: &mut Control,
+        composer: Composer,
+    ) -> Result<(Vec<PhaseEnd>, Option<Composer>, Vec<RunError>), RunError> {
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(RunError::Thread)?;
+        let mut ends: Vec<PhaseEnd> = Vec::new();
+        let mut problems = Vec::new();
+        let mut composer = Some(composer);
+        for (number, phase) in self.plan.phases.iter().enumerate() {
+            let Some(ready) = composer.take() else { break };
+            let base = ends.iter().map(|e| e.sessions).sum();
+            let PhaseRun { end, composer: back, problem } =
+                runtime.block_on(control.phase(number as u16, phase, base, ready))?;
+            ends.push(end);
+            composer = back;
+            let stop = problem.is_some();
+            problems.extend(problem);
+            if stop || control.interrupt.fired() || control.alive == 0 {
+                break;
+            }
+        }
+        Ok((ends, composer, problems))
+    }
+
+    /// Where to send: the simulated server is started here and now.
+    fn address(&self) -> Result<(BaseUrl, Option<SimHandle>), RunError> {
+        let Some(config) = self.sim.clone() else {
+            return Ok((self.plan.endpoint.url.clone(), None));
+        };
+        let tokenizer = match &self.tokenizer {
+            Some(tokenizer) => tokenizer.clone(),
+            None => aiperf_tokens::open(&TokenizerPlan { name: "builtin".into() })?,
+        };
+        let handle = aiperf_sim::start(config, tokenizer, SocketAddr::from(([127, 0, 0, 1], 0)))?;
+        let address = handle.addr();
+        let url = BaseUrl {
+            scheme: Scheme::Http,
+            userinfo: None,
+            host: address.ip().to_string(),
+            port: address.port(),
+            path: self.plan.endpoint.url.path.clone(),
+            query: None,
+        };
+        Ok((url, Some(handle)))
+    }
+
+    /// The tokenizer that counts what is sent and received; `None` when the server's counts are used.
+    fn counter(&self) -> Option<Arc<dyn Tokenizer>> {
+        self.tokenizer.clone().filter(|_| !self.plan.endpoint.server_token_count)
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            streaming: self.plan.endpoint.streaming,
+            produces_tokens: true,
+            tokenizes_input: true,
+            reasoning: true,
+            server_token_count: self.plan.endpoint.server_token_count,
+        }
+    }
+
+    /// Whether some conversation may be sent twice.
+    fn repeats(&self) -> bool {
+        let planned: Option<u64> = self.plan.phases.iter().map(|p| p.requests).sum();
+        planned.is_none_or(|n| n > self.workload.len() as u64)
+    }
+}
+
+/// As many shards as the load can use: one for each core but one, which the reader and the server of a loopback run need.
+fn shard_count(plan: &Plan) -> usize {
+    let cores = plan.runtime.max_shards.unwrap_or_else(|| aiperf_os::sched::cores().saturating_sub(1));
+    let useful = plan.phases.iter().map(|phase| match phase.pacing {
+        Pacing::Concurrency => phase.concurrency.unwrap_or(1).div_ceil(SESSIONS_PER_SHARD) as usize,
+        Pacing::Rate { per_second, .. } => (per_second / RATE_PER_SHARD).ceil() as usize,
+    });
+    useful.max().unwrap_or(1).min(cores).max(1)
+}
+
+fn spawn<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>, RunError> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(work).map_err(RunError::Thread)
+}
+
+/// Requests that profiling and warm-up phases plan to send, where counts are given.
+pub(crate) fn planned(plan: &Plan, kind: PhaseKind) -> Option<u64> {
+    plan.phases.iter().filter(|p| p.kind == kind).map(|p| p.requests).sum()
+}
+
+/// Whether prompts are made here (their repetition is our doing, not the user's file's).
+pub(crate) fn is_synthetic(plan: &Plan) -> bool {
+    matches!(plan.dataset, DatasetPlan::Synthetic(_))
+}

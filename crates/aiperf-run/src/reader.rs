@@ -1,0 +1,321 @@
+//! Behind the run: turns ended requests into records.
+//!
+//! For each: read the answer out of the bytes, count its tokens, let the formulas run, append a line to the files, drop the
+//! bytes. One thread, at lower priority than the shards.
+
+use std::sync::Arc;
+
+use aiperf_core::exchange::Exchange;
+use aiperf_core::outcome::{Disposition, Outcome};
+use aiperf_core::plan::{EndpointPlan, ExportLevel, PhaseKind, Plan};
+use aiperf_core::time::{ClockAnchor, ns_to_ms};
+use aiperf_core::url::BaseUrl;
+use aiperf_metrics::{Capabilities, ChunkFact, ErrorSummary, Facts, Recorder, Value};
+use aiperf_net::sse::SseScanner;
+use aiperf_net::{Answer, Client, Endpoint};
+use aiperf_report::jsonl::{self, Meta, PhaseMeta};
+use aiperf_report::raw::{self, Raw, Responses};
+use aiperf_tokens::Tokenizer;
+use crossbeam_channel::Receiver;
+
+use crate::artifacts::{Folder, Spool};
+use crate::error::RunError;
+use crate::live::{Latest, Live};
+use crate::shard::Ended;
+
+/// What a reader is made of.
+pub(crate) struct ReaderSetup<'a> {
+    pub plan: &'a Plan,
+    pub folder: &'a Folder,
+    pub anchor: ClockAnchor,
+    pub capabilities: Capabilities,
+    pub endpoint: Arc<Endpoint>,
+    /// Counts answers; `None` when the server's counts are used.
+    pub counter: Option<Arc<dyn Tokenizer>>,
+    pub live: Arc<Live>,
+    /// Where requests go, for the headers in raw records.
+    pub url: BaseUrl,
+}
+
+/// One phase's results.
+pub(crate) struct PhaseResults {
+    pub recorder: Recorder,
+    pub errors: ErrorSummary,
+    /// End of the request that came back last, monotonic; 0 before the first.
+    pub last_end_ns: u64,
+    /// First and last start of a request, monotonic.
+    pub starts_ns: Option<(u64, u64)>,
+}
+
+/// What the reader leaves behind.
+pub(crate) struct Collected {
+    /// One for each phase of the plan.
+    pub phases: Vec<PhaseResults>,
+    /// Files that grew during the run, with their label for the footer.
+    pub files: Vec<(&'static str, Spool)>,
+}
+
+impl Collected {
+    /// Nothing was read.
+    pub(crate) fn empty(plan: &Plan, anchor: ClockAnchor, capabilities: Capabilities) -> Self {
+        let phases = plan
+            .phases
+            .iter()
+            .map(|_| PhaseResults {
+                recorder: Recorder::new(capabilities, anchor),
+                errors: ErrorSummary::default(),
+                last_end_ns: 0,
+                starts_ns: None,
+            })
+            .collect();
+        Self { phases, files: Vec::new() }
+    }
+}
+
+/// A phase as lines name it.
+struct PhaseName {
+    kind: PhaseKind,
+    index: u32,
+    profiling_index: Option<u32>,
+    name: String,
+}
+
+/// See the module.
+pub(crate) struct Reader {
+    endpoint: Arc<Endpoint>,
+    counter: Option<Arc<dyn Tokenizer>>,
+    live: Arc<Live>,
+    anchor: ClockAnchor,
+    names: Vec<PhaseName>,
+    collected: Collected,
+    records: Option<Spool>,
+    raw: Option<RawFile>,
+}
+
+/// The file of whole requests and answers.
+struct RawFile {
+    spool: Spool,
+    plan: EndpointPlan,
+    url: BaseUrl,
+}
+
+impl Reader {
+    /// Opens the files of the plan's export level.
+    pub(crate) fn new(setup: ReaderSetup<'_>) -> Result<Self, RunError> {
+        let ReaderSetup { plan, folder, anchor, capabilities, endpoint, counter, live, url } = setup;
+        let level = plan.artifacts.level;
+        let records = (level >= ExportLevel::Records)
+            .then(|| Spool::create(folder.records_jsonl(), false))
+            .transpose()?;
+        let raw = (level >= ExportLevel::Raw)
+            .then(|| -> Result<_, RunError> {
+                let spool = Spool::create(folder.raw_jsonl(), true)?;
+                Ok(RawFile { spool, plan: plan.endpoint.clone(), url })
+            })
+            .transpose()?;
+        let mut profiling = 0;
+        let names = plan
+            .phases
+            .iter()
+            .enumerate()
+            .map(|(index, phase)| PhaseName {
+                kind: phase.kind,
+                index: index as u32,
+                profiling_index: (phase.kind == PhaseKind::Profiling).then(|| {
+                    profiling += 1;
+                    profiling - 1
+                }),
+                name: phase.name.clone(),
+            })
+            .collect();
+        let collected = Collected::empty(plan, anchor, capabilities);
+        Ok(Self { endpoint, counter, live, anchor, names, collected, records, raw })
+    }
+
+    /// Reads until the last shard is gone.
+    pub(crate) fn run(mut self, ended: &Receiver<Vec<Ended>>) -> Collected {
+        // Only words headers here; it opens no connection. It belongs to one thread, so it is made in this one. Shards make the same one
+        // first and fail the run if it cannot be made.
+        let sender = self.raw.as_ref().and_then(|raw| Client::new(&raw.plan, &raw.url, None).ok());
+        while let Ok(batch) = ended.recv() {
+            let mut seen = Latest::default();
+            for one in batch {
+                self.read(one, sender.as_ref(), &mut seen);
+            }
+            self.live.update(|latest| latest.absorb(&seen));
+            if ended.is_empty() {
+                // Nothing more to do right now: a person who looks at the files sees what there is.
+                self.flush();
+            }
+        }
+        self.flush();
+        let Self { mut collected, records, raw, .. } = self;
+        collected.files.extend(records.map(|spool| ("Records", spool)));
+        collected.files.extend(raw.map(|raw| ("Raw Records", raw.spool)));
+        collected
+    }
+
+    fn flush(&mut self) {
+        if let Some(spool) = &mut self.records {
+            spool.flush();
+        }
+        if let Some(raw) = &mut self.raw {
+            raw.spool.flush();
+        }
+    }
+
+    fn read(&mut self, ended: Ended, sender: Option<&Client>, seen: &mut Latest) {
+        let Ended { ticket, exchange, prepared } = ended;
+        let answer = self.endpoint.read(&exchange);
+        let outcome = match (&exchange.disposition, &answer.failure) {
+            (Disposition::Cancelled { .. }, _) => Outcome::Cancelled,
+            (_, Some(_)) => Outcome::Failed,
+            (_, None) => Outcome::Completed,
+        };
+        let turn = &prepared.turns[usize::from(ticket.turn)];
+        let counts = self.count(&answer, turn.isl);
+        let facts = Facts {
+            outcome,
+            start_ns: exchange.stamps.start_ns,
+            end_ns: exchange.stamps.end_ns,
+            scheduled_ns: ticket.scheduled_ns,
+            chunks: chunks(&answer),
+            isl: counts.isl,
+            output_tokens: counts.output,
+            reasoning_tokens: counts.reasoning,
+            requested_osl: turn.requested_osl,
+            usage: answer.usage,
+        };
+        let at = usize::from(ticket.phase);
+        let phase = &mut self.collected.phases[at];
+        phase.last_end_ns = phase.last_end_ns.max(facts.end_ns);
+        let (first, last) = phase.starts_ns.unwrap_or((facts.start_ns, facts.start_ns));
+        phase.starts_ns = Some((first.min(facts.start_ns), last.max(facts.start_ns)));
+        let values = phase.recorder.record(&facts);
+        if let Some(failure) = &answer.failure {
+            phase.errors.add(failure);
+        }
+        seen.add(outcome, &facts, &values);
+
+        let name = &self.names[at];
+        let meta = Meta::of(
+            &ticket,
+            &exchange,
+            &self.anchor,
+            &prepared.id,
+            PhaseMeta {
+                kind: name.kind,
+                index: name.index,
+                profiling_index: name.profiling_index,
+                name: &name.name,
+            },
+            outcome,
+        );
+        if let Some(spool) = &mut self.records {
+            spool.append(|out| jsonl::line(out, &meta, &values, answer.failure.as_ref()));
+        }
+        if let (Some(file), Some(sender)) = (&mut self.raw, sender) {
+            let sent = sender.request_headers(ticket.request_id, ticket.correlation_id);
+            let sent: Vec<(&str, &str)> = sent.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
+            let events;
+            let responses = match exchange.status {
+                Some(200..=299) if exchange.is_event_stream() => {
+                    events = events_of(&exchange);
+                    Responses::Events(&events)
+                }
+                Some(200..=299) if !exchange.body.is_empty() => Responses::Body {
+                    at_ns: exchange.stamps.last_byte_ns.unwrap_or(exchange.stamps.end_ns),
+                    text: &exchange.body,
+                    content_type: exchange.content_type.as_deref(),
+                },
+                _ => Responses::None,
+            };
+            let line = Raw {
+                meta: &meta,
+                start_mono_ns: exchange.stamps.start_ns,
+                headers: &sent,
+                status: exchange.status,
+                responses,
+                error: answer.failure.as_ref(),
+                payload: &turn.body,
+            };
+            file.spool.append(|out| raw::line(out, &line));
+        }
+    }
+
+    /// Lengths: ours, or the server's when it was asked to count.
+    fn count(&self, answer: &Answer, isl: Option<u64>) -> Counts {
+        let Some(counter) = &self.counter else {
+            let usage = answer.usage.unwrap_or_default();
+            let reasoning = usage.reasoning_tokens;
+            return Counts {
+                isl: usage.prompt_tokens,
+                output: usage.completion_tokens.map(|c| c.saturating_sub(reasoning.unwrap_or(0))),
+                reasoning,
+            };
+        };
+        let tokens = |text: &str| (!text.is_empty()).then(|| counter.count(text) as u64);
+        Counts { isl, output: tokens(&answer.text), reasoning: tokens(&answer.reasoning) }
+    }
+}
+
+/// Every event with its fields, stamped with the read that brought its first byte.
+#[expect(clippy::type_complexity, reason = "the form the raw file takes")]
+fn events_of(exchange: &Exchange) -> Vec<(u64, Vec<(&[u8], &[u8])>)> {
+    let mut scanner = SseScanner::new();
+    let mut events = Vec::new();
+    while let Some(event) = scanner.next(&exchange.body, true) {
+        let at_ns = exchange.arrival_ns(event.start()).unwrap_or(exchange.stamps.end_ns);
+        events.push((at_ns, event.fields().collect()));
+    }
+    events
+}
+
+struct Counts {
+    isl: Option<u64>,
+    output: Option<u64>,
+    reasoning: Option<u64>,
+}
+
+/// A chunk carries answer text when the answer grew with it.
+fn chunks(answer: &Answer) -> Vec<ChunkFact> {
+    let mut before = 0;
+    answer
+        .chunks
+        .iter()
+        .map(|chunk| {
+            let answer = chunk.text_end > before;
+            before = chunk.text_end;
+            ChunkFact { at_ns: chunk.at_ns, answer }
+        })
+        .collect()
+}
+
+impl Latest {
+    fn add(&mut self, outcome: Outcome, facts: &Facts, values: &aiperf_metrics::RecordValues) {
+        match outcome {
+            Outcome::Completed => self.completed += 1,
+            Outcome::Cancelled => self.cancelled += 1,
+            Outcome::Failed | Outcome::Lost | Outcome::Unsent => self.failed += 1,
+        }
+        if outcome != Outcome::Completed {
+            return;
+        }
+        if let (Some(first), Some(last)) = (facts.chunks.first(), facts.chunks.last()) {
+            self.ttft_ms.push(ns_to_ms(first.at_ns.saturating_sub(facts.start_ns)));
+            self.latency_ms.push(ns_to_ms(last.at_ns.saturating_sub(facts.start_ns)));
+        }
+        if let Some(Value::Real(itl_ns)) = values.get("inter_token_latency") {
+            self.itl_ms.push(itl_ns / 1e6);
+        }
+    }
+
+    fn absorb(&mut self, seen: &Self) {
+        self.completed += seen.completed;
+        self.failed += seen.failed;
+        self.cancelled += seen.cancelled;
+        self.ttft_ms.absorb(&seen.ttft_ms);
+        self.itl_ms.absorb(&seen.itl_ms);
+        self.latency_ms.absorb(&seen.latency_ms);
+    }
+}

@@ -1,0 +1,397 @@
+//! One shard: a thread with a single-threaded runtime and its own connections, that paces and sends its part of the run.
+//!
+//! The life of a request here is pace → write → stamp reads → hand over. Nothing is parsed, tokenized or written to disk on
+//! this thread, and nothing is shared per request but a counter or a permit.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use aiperf_core::exchange::Exchange;
+use aiperf_core::outcome::{CancelReason, Disposition};
+use aiperf_core::plan::{EndpointPlan, Pacing};
+use aiperf_core::ticket::{Ticket, Uuid};
+use aiperf_core::url::BaseUrl;
+use aiperf_load::{Arrivals, Stage, share};
+use aiperf_net::{Client, Outgoing};
+use aiperf_os::deadlines::Deadlines;
+use aiperf_os::mono_ns;
+use aiperf_rng::Key;
+use crossbeam_channel::Sender;
+use tokio::sync::{Notify, mpsc};
+use tokio::task::LocalSet;
+
+use crate::error::RunError;
+use crate::phase::Phase;
+use crate::prepare::Prepared;
+
+/// Ended requests handed over in one message.
+const BATCH: usize = 64;
+/// A batch that is not full waits no longer than this.
+const BATCH_AGE: Duration = Duration::from_millis(20);
+
+/// A request that ended, on its way to the reader.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub ticket: Ticket,
+    pub exchange: Exchange,
+    pub prepared: Arc<Prepared>,
+}
+
+/// What a shard is told.
+#[derive(Debug)]
+pub(crate) enum Command {
+    /// Run this phase; answer with [`ShardEvent::PhaseDone`].
+    Phase(Arc<Phase>),
+    /// Stop sending and drop what is in flight.
+    Cancel(CancelReason),
+}
+
+/// What a shard tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ShardEvent {
+    /// Its part of the phase is over.
+    PhaseDone,
+    /// Its thread is gone; `true` when it panicked.
+    Gone(bool),
+}
+
+/// What a shard is made of.
+pub(crate) struct ShardSetup {
+    pub index: usize,
+    pub shards: usize,
+    pub endpoint: EndpointPlan,
+    pub url: BaseUrl,
+    pub tls: Option<Arc<rustls::ClientConfig>>,
+    pub seed: u64,
+    /// Key of the ids of this run: random, so that no two runs share an id.
+    pub id_key: u64,
+    pub commands: mpsc::UnboundedReceiver<Command>,
+    pub events: mpsc::UnboundedSender<ShardEvent>,
+    pub ended: Sender<Vec<Ended>>,
+}
+
+/// Runs a shard until its commands end. Meant for a thread of its own.
+pub(crate) fn run(setup: ShardSetup) -> Result<(), RunError> {
+    /// Tells of the thread's end, however it comes.
+    struct Farewell(mpsc::UnboundedSender<ShardEvent>);
+    impl Drop for Farewell {
+        fn drop(&mut self) {
+            // The receiver is gone only when the run is.
+            let _ = self.0.send(ShardEvent::Gone(std::thread::panicking()));
+        }
+    }
+    let _farewell = Farewell(setup.events.clone());
+    aiperf_os::sched::set_timer_slack(1);
+    let client = Client::new(&setup.endpoint, &setup.url, setup.tls.clone())?;
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(RunError::Thread)?;
+    let local = LocalSet::new();
+    local.block_on(&runtime, serve(setup, client));
+    Ok(())
+}
+
+async fn serve(setup: ShardSetup, client: Client) {
+    let ShardSetup { index, shards, seed, id_key, mut commands, events, ended, .. } = setup;
+    let shard = Rc::new(Shard {
+        index,
+        shards,
+        seed,
+        ids: IdSource { stream: Key::new(id_key).purpose("run.ids").lane(index as u64), next: Cell::new(0) },
+        client,
+        deadlines: Deadlines::new(),
+        batch: RefCell::new(Vec::new()),
+        ended,
+    });
+    let driver = {
+        let deadlines = shard.deadlines.clone();
+        tokio::task::spawn_local(async move { deadlines.drive().await })
+    };
+    let mut waiting_cancel = None;
+    'phases: while let Some(command) = commands.recv().await {
+        let phase = match command {
+            Command::Phase(phase) => phase,
+            // Between phases nothing is in flight; the next phase starts cancelled.
+            Command::Cancel(reason) => {
+                waiting_cancel = Some(reason);
+                continue;
+            }
+        };
+        let cancel = Rc::new(Cancel::default());
+        if let Some(reason) = waiting_cancel {
+            cancel.fire(reason);
+        }
+        let mut work = std::pin::pin!(shard.clone().phase(phase.clone(), cancel.clone()));
+        let mut flush = tokio::time::interval(BATCH_AGE);
+        flush.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut work => break,
+                command = commands.recv() => match command {
+                    Some(Command::Cancel(reason)) => {
+                        waiting_cancel = Some(reason);
+                        cancel.fire(reason);
+                    }
+                    Some(Command::Phase(_)) => tracing::error!("a phase was started inside another"),
+                    None => break 'phases,
+                },
+                _ = flush.tick() => shard.flush(),
+            }
+        }
+        shard.flush();
+        if events.send(ShardEvent::PhaseDone).is_err() {
+            break;
+        }
+    }
+    shard.flush();
+    driver.abort();
+}
+
+/// The wish to drop what is in flight, within one shard.
+#[derive(Debug, Default)]
+struct Cancel {
+    reason: Cell<Option<CancelReason>>,
+    notify: Notify,
+}
+
+impl Cancel {
+    fn fire(&self, reason: CancelReason) {
+        if self.reason.get().is_none() {
+            self.reason.set(Some(reason));
+            self.notify.notify_waiters();
+        }
+    }
+
+    fn fired(&self) -> bool {
+        self.reason.get().is_some()
+    }
+
+    async fn wait(&self) -> CancelReason {
+        loop {
+            let notified = self.notify.notified();
+            if let Some(reason) = self.reason.get() {
+                return reason;
+            }
+            notified.await;
+        }
+    }
+}
+
+/// Ids that no other run, shard or request has.
+struct IdSource {
+    stream: aiperf_rng::Stream,
+    next: Cell<u64>,
+}
+
+impl IdSource {
+    fn take(&self) -> Uuid {
+        let at = self.next.get();
+        self.next.set(at + 1);
+        Uuid::from_random(self.stream.at(at).next_u128())
+    }
+}
+
+struct Shard {
+    index: usize,
+    shards: usize,
+    seed: u64,
+    ids: IdSource,
+    client: Client,
+    deadlines: Deadlines,
+    batch: RefCell<Vec<Ended>>,
+    ended: Sender<Vec<Ended>>,
+}
+
+impl Shard {
+    /// This shard's part of a phase, until its last request ended.
+    async fn phase(self: Rc<Self>, phase: Arc<Phase>, cancel: Rc<Cancel>) {
+        let over = {
+            let (shard, phase, cancel) = (self.clone(), phase.clone(), cancel.clone());
+            tokio::task::spawn_local(async move {
+                if phase.window.over_ns != u64::MAX {
+                    shard.deadlines.until(phase.window.over_ns).await;
+                    cancel.fire(CancelReason::GraceOver);
+                }
+            })
+        };
+        self.deadlines.until(phase.window.start_ns).await;
+        match phase.plan.pacing {
+            Pacing::Concurrency => self.clone().closed_loop(&phase, &cancel).await,
+            Pacing::Rate { per_second, arrival } => {
+                let arrivals = Arrivals::new(per_second, arrival, self.seed, phase.number);
+                self.clone().open_loop(&phase, &cancel, arrivals).await;
+            }
+        }
+        over.abort();
+    }
+
+    /// One worker per place; each starts the next session as soon as its last one ended.
+    async fn closed_loop(self: Rc<Self>, phase: &Arc<Phase>, cancel: &Rc<Cancel>) {
+        let places = share::places(phase.plan.concurrency.unwrap_or(1), self.index, self.shards);
+        let workers: Vec<_> = (0..places)
+            .map(|_| {
+                let (shard, phase, cancel) = (self.clone(), phase.clone(), cancel.clone());
+                tokio::task::spawn_local(async move {
+                    loop {
+                        let open =
+                            phase.window.may_send(phase.counters.sent.load(Ordering::Relaxed), mono_ns());
+                        if cancel.fired() || !open {
+                            return;
+                        }
+                        let session = phase.next_session.fetch_add(1, Ordering::Relaxed);
+                        if !phase.window.admits(session) {
+                            return;
+                        }
+                        shard.session(&phase, &cancel, session, None).await;
+                    }
+                })
+            })
+            .collect();
+        join_all(workers).await;
+    }
+
+    /// Starts each of its sessions at its instant, whatever the others do.
+    async fn open_loop(self: Rc<Self>, phase: &Arc<Phase>, cancel: &Rc<Cancel>, arrivals: Arrivals) {
+        let mut sessions = Vec::new();
+        for (session, offset_ns) in arrivals.enumerate() {
+            let session = session as u64;
+            if !phase.window.has_arrival(session, offset_ns) {
+                break;
+            }
+            if !share::owns(session, self.index, self.shards) {
+                continue;
+            }
+            let at_ns = phase.window.start_ns + offset_ns;
+            tokio::select! {
+                biased;
+                _ = cancel.wait() => break,
+                () = self.deadlines.until(at_ns) => {}
+            }
+            let (shard, phase, cancel) = (self.clone(), phase.clone(), cancel.clone());
+            sessions.push(tokio::task::spawn_local(async move {
+                shard.session_with_place(&phase, &cancel, session, at_ns).await;
+            }));
+            if sessions.len() >= 1024 {
+                sessions.retain(|s| !s.is_finished());
+            }
+        }
+        join_all(sessions).await;
+    }
+
+    /// Waits for a place among the live sessions, in order of arrival, then runs the session.
+    async fn session_with_place(&self, phase: &Phase, cancel: &Cancel, session: u64, at_ns: u64) {
+        let Some(permits) = &phase.permits else {
+            return self.session(phase, cancel, session, Some(at_ns)).await;
+        };
+        let place = tokio::select! {
+            biased;
+            place = permits.acquire() => place.ok(),
+            _ = cancel.wait() => None,
+            () = self.sending_over(phase) => None,
+        };
+        if place.is_some() {
+            self.session(phase, cancel, session, Some(at_ns)).await;
+        } else {
+            phase.counters.scheduled.fetch_add(1, Ordering::Relaxed);
+            phase.counters.unsent.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Resolves when the phase stops sending; never without a duration.
+    async fn sending_over(&self, phase: &Phase) {
+        match phase.window.sending_end_ns {
+            u64::MAX => std::future::pending().await,
+            end_ns => self.deadlines.until(end_ns).await,
+        }
+    }
+
+    /// The turns of one session, strictly one after the other.
+    async fn session(&self, phase: &Phase, cancel: &Cancel, session: u64, scheduled_ns: Option<u64>) {
+        let prepared = tokio::select! {
+            biased;
+            prepared = phase.ring.take(session) => prepared.ok(),
+            _ = cancel.wait() => None,
+        };
+        let Some(prepared) = prepared else {
+            if scheduled_ns.is_some() {
+                phase.counters.scheduled.fetch_add(1, Ordering::Relaxed);
+                phase.counters.unsent.fetch_add(1, Ordering::Relaxed);
+            }
+            return;
+        };
+        let correlation_id = self.ids.take();
+        let mut scheduled_ns = scheduled_ns;
+        for (turn, body) in prepared.turns.iter().enumerate() {
+            if let Some(at_ns) = scheduled_ns.filter(|_| turn > 0) {
+                tokio::select! {
+                    biased;
+                    _ = cancel.wait() => return,
+                    () = self.sending_over(phase) => return,
+                    () = self.deadlines.until(at_ns) => {}
+                }
+            }
+            let dispatched_ns = mono_ns();
+            if cancel.fired() || !phase.claim(dispatched_ns) {
+                // A first turn of an open loop came due and is counted; what else the caps cut off never did.
+                if turn == 0 && scheduled_ns.is_some() {
+                    phase.counters.scheduled.fetch_add(1, Ordering::Relaxed);
+                    phase.counters.unsent.fetch_add(1, Ordering::Relaxed);
+                }
+                return;
+            }
+            phase.counters.scheduled.fetch_add(1, Ordering::Relaxed);
+            let ticket = Ticket {
+                phase: phase.number,
+                session,
+                entry: prepared.entry,
+                turn: turn as u16,
+                shard: self.index as u16,
+                request_id: self.ids.take(),
+                correlation_id,
+                scheduled_ns,
+                dispatched_ns,
+            };
+            let out = Outgoing { body: body.body.clone(), request_id: ticket.request_id, correlation_id };
+            let exchange = self.client.exchange(out, cancel.wait()).await;
+            let end_ns = exchange.stamps.end_ns;
+            let cancelled = matches!(exchange.disposition, Disposition::Cancelled { .. });
+            phase.counters.ended.fetch_add(1, Ordering::Relaxed);
+            self.hand_over(Ended { ticket, exchange, prepared: prepared.clone() });
+            if cancelled || phase.window.stage(end_ns) == Stage::Over {
+                return;
+            }
+            scheduled_ns = prepared.turns.get(turn + 1).map(|next| end_ns + next.delay_ns.unwrap_or(0));
+        }
+    }
+
+    fn hand_over(&self, ended: Ended) {
+        let mut batch = self.batch.borrow_mut();
+        batch.push(ended);
+        if batch.len() >= BATCH {
+            let full = std::mem::replace(&mut *batch, Vec::with_capacity(BATCH));
+            // The reader outlives every shard; were it gone, its panic is what the run reports.
+            let _ = self.ended.send(full);
+        }
+    }
+
+    fn flush(&self) {
+        let batch = std::mem::take(&mut *self.batch.borrow_mut());
+        if !batch.is_empty() {
+            let _ = self.ended.send(batch);
+        }
+    }
+}
+
+/// Waits for tasks; a panic in one is passed on, for it means lost requests.
+async fn join_all(tasks: Vec<tokio::task::JoinHandle<()>>) {
+    for task in tasks {
+        if let Err(error) = task.await
+            && error.is_panic()
+        {
+            std::panic::resume_unwind(error.into_panic());
+        }
+    }
+}

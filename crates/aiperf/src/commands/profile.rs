@@ -1,0 +1,106 @@
+//! `aiperf profile`: the main job.
+
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::sync::Arc;
+
+use aiperf_config::{Rejected, Resolved};
+use aiperf_run::{Folder, Interrupt, Job, RunError, Screen};
+
+use crate::exit::{Exit, FAILED, INTERRUPTED, SUCCESS, USAGE};
+use crate::{logging, output, signals};
+
+/// Runs a benchmark as `args` (those behind `profile`) ask.
+pub(crate) fn run(args: &[OsString]) -> Exit {
+    let env = |name: &str| std::env::var(name).ok();
+    let resolved = match aiperf_config::resolve_profile(args, &env, &draw_seed) {
+        Ok(resolved) => resolved,
+        Err(rejected) => return reject(&rejected),
+    };
+    match benchmark(resolved) {
+        Ok(exit) => exit,
+        Err(error) => {
+            output::say(&format!("error: {}", chain(&error)));
+            Exit(USAGE)
+        }
+    }
+}
+
+/// Tells why a configuration was not taken, or gives the help that was asked for.
+pub(crate) fn reject(rejected: &Rejected) -> Exit {
+    match rejected {
+        Rejected::Help(text) => output::data(text),
+        Rejected::Version => output::data(concat!("aiperf ", env!("AIPERF_LONG_VERSION"), "\n")),
+        Rejected::Invalid(_) => {
+            output::say(&rejected.to_string());
+            return Exit(USAGE);
+        }
+    }
+    Exit(SUCCESS)
+}
+
+/// An error with its causes, each once.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let part = error.to_string();
+        if !text.ends_with(&part) {
+            text.push_str(": ");
+            text.push_str(&part);
+        }
+        cause = error.source();
+    }
+    text
+}
+
+/// Everything that can be wrong before the first request is an error here; from then on the run writes what it has.
+fn benchmark(resolved: Resolved) -> Result<Exit, RunError> {
+    let Resolved { plan, notes } = resolved;
+    notes.iter().for_each(|note| output::say(note));
+    if !plan.seed_given {
+        output::say(&format!(
+            "Random seed drawn for this run: {} (give it back with --random-seed)",
+            plan.seed
+        ));
+    }
+    let job = Job::load(plan)?;
+    let (folder, moved) = Folder::prepare(&job.plan().artifacts)?;
+    if let Some(moved) = moved {
+        output::say(&moved);
+    }
+    if let Err(error) = logging::start(&folder.log(), job.plan().runtime.log_level) {
+        output::say(&format!("warning: no log file: {}: {error}", folder.log().display()));
+    }
+    let interrupt = Arc::new(Interrupt::default());
+    if let Err(error) = signals::listen(interrupt.clone()) {
+        output::say(&format!("warning: Ctrl-C ends at once, without results: {error}"));
+    }
+    let screen = Screen {
+        progress_on_terminal: std::io::stderr().is_terminal(),
+        colour: std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none(),
+        width: std::io::stdout().is_terminal().then(terminal_width).flatten(),
+    };
+    let end = job.run(&folder, &interrupt, screen)?;
+    output::data(&end.console);
+    for problem in &end.problems {
+        output::say(&format!("error: {}", chain(problem)));
+    }
+    Ok(Exit(if end.interrupted {
+        INTERRUPTED
+    } else if end.completed == 0 || !end.problems.is_empty() {
+        FAILED
+    } else {
+        SUCCESS
+    }))
+}
+
+/// Columns of the terminal, as far as the environment or the kernel tells.
+fn terminal_width() -> Option<usize> {
+    aiperf_os::terminal::width().or_else(|| std::env::var("COLUMNS").ok()?.parse().ok()).filter(|w| *w >= 20)
+}
+
+/// A seed nobody chose: 63 bits, so that it fits every tool's integer.
+fn draw_seed() -> u64 {
+    aiperf_run::random_u64() >> 1
+}
