@@ -1,9 +1,10 @@
 //! A text of exactly so many tokens, cut from a corpus.
 //!
-//! The usual way costs two encodings of a few words each, whatever the length: the first words are counted as they stand, the rest
-//! comes from running sums ([`WordSums`]), and the last words are counted again as a check. Where the words do not end on the
-//! number asked for (one prompt in five or so), the last of them give way to a later word of the right count. Where sums are
-//! not the truth for a tokenizer, or nothing fits, [`crate::search`] counts whole texts instead.
+//! The usual way costs an encoding of a few words, whatever the length: the first words are counted as they stand, and the rest
+//! comes from running sums ([`WordSums`]), which were checked block by block. Where the words do not end on the number asked
+//! for (one prompt in five or so), the last of them give way to a later word of the right count. Every seam, where two words
+//! meet that no checked block holds side by side, is counted again. Where sums are not the truth for a tokenizer, or
+//! nothing fits, [`crate::search`] counts whole texts instead.
 
 use std::sync::Arc;
 
@@ -13,9 +14,7 @@ use crate::corpus::{Corpus, WordSums};
 use crate::search::search;
 
 /// Words at the start that are counted as they stand: what comes before them differs from the middle of a text.
-const HEAD_WORDS: usize = 4;
-/// Words at the end that are counted again.
-const TAIL_WORDS: usize = 3;
+const HEAD_WORDS: usize = 2;
 /// Most words given up at the end to make room for one that fits.
 const MOST_GIVEN_UP: usize = 32;
 /// How far behind the end a word that fits is looked for.
@@ -61,10 +60,13 @@ pub(crate) struct Cutter {
 }
 
 /// Words in the middle of a text: the longest run that is not too long.
+#[derive(Default)]
 struct Run {
     words: usize,
     /// Tokens still missing.
     missing: usize,
+    /// Words that begin another block.
+    crossings: Vec<usize>,
 }
 
 impl Cutter {
@@ -94,21 +96,31 @@ impl Cutter {
         let (words, last) = self.close(from, &run)?;
 
         let mut text = head;
+        if words == 0 {
+            // So short that its only seam is all of it.
+            let Some(word) = last else { return Some(text) };
+            self.corpus.append(word, 1, &mut text);
+            return (self.tokenizer.count(&text) == tokens).then_some(text);
+        }
+        let end = from + words;
+        let seams = run.crossings.iter().filter(|word| **word < end).map(|word| (word - 1, *word));
+        let closing = last.map(|word| (end - 1, word));
+        if !seams.chain(closing).all(|(left, right)| self.adds_up(left, right)) {
+            return None;
+        }
         text.reserve_exact(tokens.saturating_mul(BYTES_PER_TOKEN));
         self.corpus.append(from, words, &mut text);
-        let mut tail = String::new();
-        let mut tail_tokens = 0;
-        let tail_words = words.min(TAIL_WORDS);
-        for word in from + words - tail_words..from + words {
-            tail_tokens += self.tokens_of(word)?;
-        }
-        self.corpus.append(from + words - tail_words, tail_words, &mut tail);
         if let Some(word) = last {
             self.corpus.append(word, 1, &mut text);
-            self.corpus.append(word, 1, &mut tail);
-            tail_tokens += self.tokens_of(word)?;
         }
-        (tail.is_empty() || self.sums.inside(&tail) == Some(tail_tokens)).then_some(text)
+        Some(text)
+    }
+
+    /// Whether two words side by side count as they do apart.
+    fn adds_up(&self, left: usize, right: usize) -> bool {
+        let sum = self.tokens_of(left).zip(self.tokens_of(right)).map(|(left, right)| left + right);
+        let together = format!("{} {}", self.corpus.word(left), self.corpus.word(right));
+        sum.is_some() && self.sums.inside(&together) == sum
     }
 
     /// The first words that are not too many tokens, their number and their count.
@@ -122,18 +134,23 @@ impl Cutter {
 
     fn run(&self, from: usize, mut tokens: usize) -> Option<Run> {
         let (mut block, mut at) = self.corpus.locate(from);
-        let mut words = 0;
+        let mut run = Run::default();
+        if at == 0 {
+            run.crossings.push(from);
+        }
         let mut idle = 0;
         loop {
             let sums = self.sums.block(block)?;
             let target = (tokens as u64).saturating_add(u64::from(sums[at]));
             let end = sums.partition_point(|sum| u64::from(*sum) <= target) - 1;
-            words += end - at;
             let taken = (sums[end] - sums[at]) as usize;
+            run.words += end - at;
             tokens -= taken;
             if end + 1 < sums.len() {
-                return Some(Run { words, missing: tokens });
+                run.missing = tokens;
+                return Some(run);
             }
+            run.crossings.push(from + run.words);
             // A tokenizer to which all words are nothing would go around for ever.
             idle = if taken == 0 { idle + 1 } else { 0 };
             if idle > self.corpus.len() {

@@ -10,6 +10,8 @@
 mod corpus;
 mod cut;
 mod error;
+#[cfg(test)]
+mod exactness;
 mod file;
 mod models;
 mod search;
