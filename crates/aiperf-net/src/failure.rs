@@ -110,3 +110,50 @@ pub(crate) fn http(error: &hyper::Error, stage: Stage, in_body: bool) -> Failure
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn type_of(failure: &Failure) -> (&str, FailureKind, Stage) {
+        (&failure.type_name, failure.kind, failure.stage)
+    }
+
+    #[test]
+    fn names_are_those_scripts_group_by() {
+        let none = io::Error::other("Name or service not known");
+        let f = resolve("h:80", &none);
+        assert_eq!(type_of(&f), ("ClientConnectorDNSError", FailureKind::Resolve, Stage::Resolve));
+        assert!(f.message.contains("h:80") && f.message.contains("not known"));
+        let bad = io::Error::new(
+            io::ErrorKind::InvalidData,
+            rustls::Error::InvalidCertificate(rustls::CertificateError::Expired),
+        );
+        assert_eq!(tls("h", &bad).type_name, "ClientConnectorCertificateError");
+        let alert = io::Error::new(io::ErrorKind::InvalidData, rustls::Error::DecryptError);
+        assert_eq!(tls("h", &alert).type_name, "ClientConnectorSSLError");
+        let hung_up = io::Error::from(io::ErrorKind::UnexpectedEof);
+        assert_eq!(tls("h", &hung_up).type_name, "ClientConnectorError");
+        assert_eq!(
+            type_of(&closed(Stage::InStream, true)),
+            ("ClientPayloadError", FailureKind::Truncated, Stage::InStream)
+        );
+    }
+
+    #[test]
+    fn a_timeout_says_what_was_missing_and_names_the_limit() {
+        for (stage, missing) in [
+            (Stage::Resolve, "no address"),
+            (Stage::Connect, "no connection"),
+            (Stage::Tls, "no TLS session"),
+            (Stage::Send, "the request could not be sent"),
+            (Stage::BeforeFirstByte, "no answer"),
+            (Stage::InStream, "no end of the answer"),
+        ] {
+            let f = timeout(stage, 1_000_000_000);
+            assert_eq!(f.message, format!("timed out: {missing} within 1 s (--request-timeout-seconds)"));
+            assert_eq!(type_of(&f), ("TimeoutError", FailureKind::Timeout, stage));
+        }
+        assert!(timeout(Stage::Send, 250_000_000).message.contains("within 0.25 s"));
+    }
+}

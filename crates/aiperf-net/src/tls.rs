@@ -40,19 +40,28 @@ pub(crate) fn with_roots(roots: RootCertStore, verify: bool) -> Result<Arc<Clien
 
 fn trusted() -> Result<RootCertStore, NetError> {
     let loaded = rustls_native_certs::load_native_certs();
+    let detail = loaded.errors.first().map(ToString::to_string);
+    let named = ["SSL_CERT_FILE", "SSL_CERT_DIR"].into_iter().find(|v| std::env::var_os(v).is_some());
+    choose(loaded.certs, detail, named)
+}
+
+/// The system's certificates if any can be used, else the built-in list; but a store that the user `named` by a variable is
+/// never replaced silently by another.
+fn choose(
+    system: Vec<CertificateDer<'_>>,
+    error: Option<String>,
+    named: Option<&'static str>,
+) -> Result<RootCertStore, NetError> {
     let mut store = RootCertStore::empty();
-    let (usable, _) = store.add_parsable_certificates(loaded.certs);
-    if usable > 0 {
-        return Ok(store);
-    }
-    // A store the user named must not be replaced silently by another.
-    for variable in ["SSL_CERT_FILE", "SSL_CERT_DIR"] {
-        if std::env::var_os(variable).is_some() {
-            let detail = loaded.errors.first().map_or_else(|| "it is empty".to_owned(), ToString::to_string);
+    let (usable, _) = store.add_parsable_certificates(system);
+    match named {
+        _ if usable > 0 => {}
+        Some(variable) => {
+            let detail = error.unwrap_or_else(|| "it is empty".to_owned());
             return Err(NetError::Roots { variable, detail });
         }
+        None => store.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
     }
-    store.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
     Ok(store)
 }
 
@@ -92,5 +101,24 @@ impl ServerCertVerifier for Anyone {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_built_in_list_stands_in_only_for_nothing() {
+        let made = rcgen::generate_simple_self_signed(vec!["h".to_owned()]).expect("a certificate");
+        let own = vec![made.cert.der().clone()];
+        assert_eq!(choose(own.clone(), None, None).expect("a store").len(), 1);
+        assert_eq!(choose(own, None, Some("SSL_CERT_FILE")).expect("a store").len(), 1);
+        assert!(choose(Vec::new(), None, None).expect("a store").len() > 50);
+        let junk = vec![CertificateDer::from(vec![1, 2, 3])];
+        let refused = choose(junk, Some("no such file".into()), Some("SSL_CERT_FILE"));
+        assert!(
+            matches!(refused, Err(NetError::Roots { variable: "SSL_CERT_FILE", detail }) if detail == "no such file")
+        );
     }
 }

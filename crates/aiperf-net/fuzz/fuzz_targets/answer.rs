@@ -1,0 +1,52 @@
+//! No bytes of a server make reading an answer panic, and an answer is good only with content.
+#![no_main]
+
+use aiperf_core::exchange::{Exchange, ReadMark, Stamps};
+use aiperf_core::outcome::Disposition;
+use aiperf_core::plan::{ConnectionReuse, EndpointKind, EndpointPlan};
+use aiperf_core::url::BaseUrl;
+use aiperf_net::Endpoint;
+use libfuzzer_sys::fuzz_target;
+
+fn endpoint(kind: EndpointKind) -> Endpoint {
+    Endpoint::new(&EndpointPlan {
+        kind,
+        url: BaseUrl::parse("http://127.0.0.1:1").expect("a URL"),
+        path: None,
+        streaming: true,
+        timeout_ns: 1,
+        api_key: None,
+        headers: Vec::new(),
+        extra: serde_json::Map::new(),
+        legacy_max_tokens: false,
+        server_token_count: false,
+        reuse: ConnectionReuse::Pooled,
+        session_header: "X-Correlation-ID".to_owned(),
+        verify_tls: true,
+        max_response_bytes: 1 << 20,
+    })
+}
+
+fuzz_target!(|input: &[u8]| {
+    let Some((flags, body)) = input.split_first() else { return };
+    let content_type = if flags & 1 == 0 { "text/event-stream" } else { "application/json" };
+    let kind = if flags & 2 == 0 { EndpointKind::Chat } else { EndpointKind::Completions };
+    let exchange = Exchange {
+        stamps: Stamps { start_ns: 1, end_ns: 9, ..Stamps::default() },
+        reused: false,
+        status: Some(if flags & 4 == 0 { 200 } else { 500 }),
+        reason: String::new(),
+        content_type: Some(content_type.to_owned()),
+        headers: Vec::new(),
+        body: body.to_vec(),
+        reads: vec![ReadMark { at_ns: 5, body_len: body.len() }],
+        bytes_sent: 0,
+        bytes_received: body.len() as u64,
+        disposition: Disposition::Finished,
+    };
+    let answer = endpoint(kind).read(&exchange);
+    assert!(answer.failure.is_some() || !answer.chunks.is_empty());
+    let ends = answer.chunks.last().map_or((0, 0), |c| (c.text_end, c.reasoning_end));
+    assert_eq!(ends, (answer.text.len(), answer.reasoning.len()));
+    endpoint(kind).texts(body);
+});
