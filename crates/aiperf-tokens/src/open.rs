@@ -60,3 +60,53 @@ fn is_hub_like(name: &str) -> bool {
     };
     fits(parts.next()) && fits(parts.next()) && parts.next().is_none() && !Path::new(name).exists()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(name: &str) -> String {
+        open(&TokenizerPlan { name: name.to_owned() }).expect_err("not a tokenizer").to_string()
+    }
+
+    #[test]
+    fn built_in_names_open() {
+        for &name in known_encodings() {
+            let tokenizer = open(&TokenizerPlan { name: name.to_owned() }).expect("a built-in encoding");
+            assert_eq!(tokenizer.name(), name);
+            assert!(tokenizer.count("a few words") > 0);
+        }
+    }
+
+    #[test]
+    fn unknown_names_are_told_with_what_is_allowed() {
+        let text = said("biultin");
+        assert!(
+            text.starts_with("unknown tokenizer 'biultin' (did you mean 'builtin'?); allowed are builtin,"),
+            "{text}"
+        );
+        assert!(
+            text.contains("cl100k_base") && text.contains("tokenizer.json") && !text.contains("hub"),
+            "{text}"
+        );
+        let text = said("Qwen/Qwen3-0.6B");
+        assert!(
+            text.contains("hub") && text.contains("pass a folder") && !text.contains("did you mean"),
+            "{text}"
+        );
+        for path in ["./no/such", "/no/such/folder", "~/x", "../a/b", "a/b/c", ""] {
+            assert!(!said(path).contains("hub"), "{path}");
+        }
+    }
+
+    #[test]
+    fn other_encodings_are_known_but_not_yet_here() {
+        for name in NOT_BUILT_IN {
+            let text = said(name);
+            assert!(
+                text.contains(name) && text.contains("not built in yet") && text.contains("o200k_base"),
+                "{text}"
+            );
+        }
+    }
+}

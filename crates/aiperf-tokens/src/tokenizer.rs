@@ -32,8 +32,13 @@ pub trait Tokenizer: Send + Sync + Debug {
     /// are still among them.
     fn token_ids(&self) -> Vec<u32>;
 
-    /// Whether `id` is a special (control) token.
+    /// Whether `id` is one of the special tokens that the model's configuration names: the `all_special_ids` of
+    /// `transformers`, which AIPerf and vLLM leave out of random prompts.
     fn is_special(&self, id: u32) -> bool;
+
+    /// Whether `id` is a token that text should not hold by chance: a special one, or any that the vocabulary's file calls
+    /// special without the configuration naming it (DeepSeek-V3's id 2, `<|pad|>`).
+    fn is_control(&self, id: u32) -> bool;
 
     /// How many special tokens a server adds around one plain text prompt (Llama-3.1 adds one, its BOS; Qwen3 and the
     /// built-in encodings none).
@@ -48,6 +53,6 @@ pub trait Tokenizer: Send + Sync + Debug {
     /// Text of the token that ends a sequence.
     fn eos_token(&self) -> Option<&str>;
 
-    /// The id of a token by its exact text (`<|im_end|>`), in the vocabulary's own spelling.
+    /// The id of a special or other added token by its exact text (`<|im_end|>`).
     fn token_id(&self, token: &str) -> Option<u32>;
 }

@@ -141,6 +141,10 @@ impl Tokenizer for Encoding {
         self.special_text(id).is_some()
     }
 
+    fn is_control(&self, id: u32) -> bool {
+        self.is_special(id)
+    }
+
     fn prompt_specials(&self) -> usize {
         0
     }
@@ -158,8 +162,7 @@ impl Tokenizer for Encoding {
     }
 
     fn token_id(&self, token: &str) -> Option<u32> {
-        let special = self.specials.iter().find(|special| special.0 == token).map(|special| special.1);
-        special.or_else(|| Some(self.ranks.rank(token.as_bytes())).filter(|&id| id != NONE))
+        self.specials.iter().find(|special| special.0 == token).map(|special| special.1)
     }
 }
 

@@ -20,9 +20,14 @@ pub(super) struct Canonical {
     pub(super) text: String,
     /// Tokens of the vocabulary, added ones not counted.
     pub(super) vocab_size: usize,
-    /// Ids of added tokens that are special.
-    pub(super) special_ids: Vec<u32>,
+    /// Ids of added tokens that the file calls special.
+    pub(super) control_ids: Vec<u32>,
+    /// Ids from here on are no tokens: they stand for bytes that the vocabulary drops.
+    pub(super) first_filler: Option<u32>,
 }
+
+/// Where the provisional ids of added tokens begin that the library is to number.
+const FIRST_UNNUMBERED: u64 = 1 << 31;
 
 type Fields<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
 
@@ -45,14 +50,21 @@ pub(super) fn canonical(text: &str, specials: &[&str]) -> Result<Canonical, Stri
     }
     let mut small_root = small(&root)?;
     small_root.insert("model".to_owned(), Value::Object(small_model));
-    let special_ids = add_specials(&mut small_root, specials)?;
+    let control_ids = add_specials(&mut small_root, specials)?;
     let mut small_root = Value::Object(small_root);
     tokenizers::canonicalize_value(&mut small_root).map_err(|e| e.to_string())?;
 
-    let Counted(vocab_size) = serde_json::from_str(vocab).map_err(words)?;
+    let census: Census = serde_json::from_str(vocab).map_err(words)?;
     let merges = merges.map(respell_merges).transpose()?;
+    let is_byte_level = small_root["model"]["byte_level"] == Value::Bool(true);
+    let filled = match small_root["added_tokens"].as_array() {
+        Some(added) if is_byte_level && census.entries > 0 => fill_bytes(vocab, &census, added)?,
+        _ => None,
+    };
+    let (vocab, first_filler) =
+        filled.as_ref().map_or((vocab, None), |(text, id)| (text.as_str(), Some(*id)));
     let text = put_back(&small_root, vocab, merges.as_deref());
-    Ok(Canonical { text, vocab_size, special_ids })
+    Ok(Canonical { text, vocab_size: census.entries, control_ids, first_filler })
 }
 
 fn small(fields: &Fields<'_>) -> Result<Map<String, Value>, String> {
@@ -93,7 +105,7 @@ fn add_specials(root: &mut Map<String, Value>, specials: &[&str]) -> Result<Vec<
         }
         // The library keeps the id of a token that is in the vocabulary and else gives the next free one, in the order of these
         // ids, which are above all others so that no listed token moves.
-        let order = u32::MAX as usize - specials.len() + index;
+        let order = FIRST_UNNUMBERED + index as u64;
         added.push(json!({
             "id": order, "content": text, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false,
             "special": true,
@@ -168,35 +180,106 @@ fn bad_merge(text: &str) -> String {
     format!("its merge {text} is not two tokens")
 }
 
-/// The number of entries of a list or object, which is checked to be JSON and not kept.
-struct Counted(usize);
+/// What a vocabulary holds, without keeping it.
+#[derive(Default)]
+struct Census {
+    entries: usize,
+    /// The highest id; 0 for a list, whose ids are its places.
+    highest: u64,
+    /// Tokens of one character among those that stand for bytes.
+    bytes: Vec<char>,
+}
 
-impl<'de> Deserialize<'de> for Counted {
+impl<'de> Deserialize<'de> for Census {
     fn deserialize<D: de::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Count;
         impl<'de> Visitor<'de> for Count {
-            type Value = Counted;
+            type Value = Census;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a vocabulary: an object of tokens or a list of scored tokens")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Counted, A::Error> {
-                let mut entries = 0;
-                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {
-                    entries += 1;
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Census, A::Error> {
+                let mut census = Census::default();
+                while let Some((Token(token), id)) = map.next_entry::<Token<'de>, u64>()? {
+                    census.entries += 1;
+                    census.highest = census.highest.max(id);
+                    let mut chars = token.chars();
+                    if let (Some(c), None) = (chars.next(), chars.next()) {
+                        census.bytes.push(c);
+                    }
                 }
-                Ok(Counted(entries))
+                Ok(census)
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Counted, A::Error> {
-                let mut entries = 0;
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Census, A::Error> {
+                let mut census = Census::default();
                 while seq.next_element::<IgnoredAny>()?.is_some() {
-                    entries += 1;
+                    census.entries += 1;
                 }
-                Ok(Counted(entries))
+                Ok(census)
             }
         }
         deserializer.deserialize_any(Count)
     }
+}
+
+/// A token's text, borrowed where it has no escapes.
+#[derive(Deserialize, PartialEq, Eq, PartialOrd, Ord)]
+struct Token<'a>(#[serde(borrow)] Cow<'a, str>);
+
+/// The character by which byte-level vocabularies write `byte`: itself where it is visible in Latin-1, else the next free one
+/// from U+0100 on (the table of GPT-2's `bytes_to_unicode`).
+fn byte_character(byte: u8) -> char {
+    let visible = |b: u8| matches!(b, b'!'..=b'~' | 0xa1..=0xac | 0xae..=0xff);
+    if visible(byte) {
+        return char::from(byte);
+    }
+    let hidden_before = (0..byte).filter(|&b| !visible(b)).count() as u32;
+    char::from_u32(0x100 + hidden_before).unwrap_or(char::REPLACEMENT_CHARACTER)
+}
+
+/// Gives every byte a token. Some vocabularies (SmolLM2's) lack tokens for bytes that no text has, and drop such bytes; the
+/// library refuses them instead. So the missing tokens are put in, above all other ids, for the caller to drop. Gives the new
+/// text of the vocabulary and the first of the new ids; `None` where nothing is missing.
+fn fill_bytes(vocab: &str, census: &Census, added: &[Value]) -> Result<Option<(String, u32)>, String> {
+    let missing: Vec<char> =
+        (0..=u8::MAX).map(byte_character).filter(|c| !census.bytes.contains(c)).collect();
+    if missing.is_empty() {
+        return Ok(None);
+    }
+    // The library numbers added tokens from the size of the vocabulary on, which grows here; those that it would number
+    // must be in the vocabulary under the numbers they would have had.
+    let known: BTreeMap<Token<'_>, u64> = serde_json::from_str(vocab).map_err(|e| e.to_string())?;
+    let listed = added.iter().filter_map(|token| token["id"].as_u64()).filter(|id| *id < FIRST_UNNUMBERED);
+    let mut next = listed.map(|id| id + 1).max().unwrap_or(0).max(census.entries as u64);
+    let mut entries: Vec<(String, u64)> = Vec::new();
+    for token in added {
+        let (Some(text), Some(id)) = (token["content"].as_str(), token["id"].as_u64()) else { continue };
+        if known.contains_key(&Token(Cow::Borrowed(text))) {
+            continue;
+        }
+        let id = if id < FIRST_UNNUMBERED {
+            id
+        } else {
+            next += 1;
+            next - 1
+        };
+        entries.push((text.to_owned(), id));
+    }
+    next = next.max(census.highest + 1);
+    let first = u32::try_from(next).map_err(|_| "its ids are too large")?;
+    entries.extend(missing.into_iter().map(String::from).zip(next..));
+    let mut out = String::with_capacity(vocab.len() + entries.len() * 24);
+    out.push('{');
+    for (token, id) in entries {
+        out.push_str(&format_entry(&token, id));
+    }
+    out.push_str(vocab.trim_start().strip_prefix('{').ok_or("its vocabulary is not an object")?);
+    Ok(Some((out, first)))
+}
+
+fn format_entry(token: &str, id: u64) -> String {
+    format!("{}:{id},", Value::from(token))
 }

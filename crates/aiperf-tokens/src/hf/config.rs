@@ -70,13 +70,13 @@ impl Config {
     }
 
     /// Compiles the chat template, if there is one.
-    pub(super) fn template(&self, specials: &SpecialTokens) -> Result<Option<ChatTemplate>, TokenizerError> {
+    pub(super) fn template(&self) -> Result<Option<ChatTemplate>, TokenizerError> {
         let refuse = |source: &Source| {
             let path = source.path.clone();
             move |source| TokenizerError::Template { path, source }
         };
         let Some(default) = self.template.as_ref().or(self.tool_template.as_ref()) else { return Ok(None) };
-        let mut template = ChatTemplate::parse(&default.text, specials).map_err(refuse(default))?;
+        let mut template = ChatTemplate::parse(&default.text, &self.specials).map_err(refuse(default))?;
         if let Some(tools) = &self.tool_template {
             template = template.with_tool_template(&tools.text).map_err(refuse(tools))?;
         }

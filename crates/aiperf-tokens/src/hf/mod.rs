@@ -36,6 +36,9 @@ pub(crate) struct HuggingFace {
     options: EncodeOptions,
     vocab_size: usize,
     special_ids: FxHashSet<u32>,
+    control_ids: FxHashSet<u32>,
+    /// Ids from here on are dropped.
+    first_filler: u32,
     specials: SpecialTokens,
     template: Option<ChatTemplate>,
 }
@@ -65,7 +68,7 @@ impl HuggingFace {
             });
         }
         let config = Config::read(folder)?;
-        Self::load(name, &file, config)
+        Self::load(name, &file, &config)
     }
 
     /// Opens a vocabulary file. The files beside it count when it is called `tokenizer.json`, for then they are the same model's.
@@ -77,14 +80,15 @@ impl HuggingFace {
             Some(folder) => Config::read(folder)?,
             None => Config::default(),
         };
-        Self::load(name, file, config)
+        Self::load(name, file, &config)
     }
 
-    fn load(name: &str, file: &Path, config: Config) -> Result<Self, TokenizerError> {
+    fn load(name: &str, file: &Path, config: &Config) -> Result<Self, TokenizerError> {
         let broken = |detail: String| TokenizerError::Broken { path: file.to_owned(), detail };
         let text = read_text(file)?;
-        let Canonical { text, vocab_size, special_ids } =
-            canonical::canonical(&text, &config.special_texts()).map_err(&broken)?;
+        let special_texts = config.special_texts();
+        let Canonical { text, vocab_size, control_ids, first_filler } =
+            canonical::canonical(&text, &special_texts).map_err(&broken)?;
         let pipeline = tokenizers::from_json(&text).map_err(|e| broken(e.to_string()))?;
         drop(text);
         let options = EncodeOptions {
@@ -98,19 +102,20 @@ impl HuggingFace {
             .encode_into(PROBE, &options, &mut probe)
             .map_err(|e| broken(format!("it cannot encode every text: {e}")))?;
 
-        let template = config.template(&config.specials)?;
+        let template = config.template()?;
         let mut tokenizer = Self {
             name: name.to_owned(),
             pipeline,
             options,
             vocab_size,
-            special_ids: special_ids.into_iter().collect(),
-            specials: config.specials,
+            special_ids: FxHashSet::default(),
+            control_ids: control_ids.into_iter().collect(),
+            first_filler: first_filler.unwrap_or(u32::MAX),
+            specials: config.specials.clone(),
             template,
         };
-        let named: Vec<u32> =
-            tokenizer.specials.iter().filter_map(|(_, text)| tokenizer.token_id(text)).collect();
-        tokenizer.special_ids.extend(named);
+        tokenizer.special_ids = special_texts.iter().filter_map(|text| tokenizer.token_id(text)).collect();
+        tokenizer.control_ids.extend(&tokenizer.special_ids);
         Ok(tokenizer)
     }
 
@@ -121,6 +126,9 @@ impl HuggingFace {
             // Errors are those of a vocabulary whose parts do not fit, which opening has excluded, and of texts beyond 4 GiB,
             // which no part of this program makes; what was cut up to there counts.
             let _ = self.pipeline.encode_into(text, &self.options, tokens);
+            if self.first_filler != u32::MAX {
+                tokens.retain(|token| token.id() < self.first_filler);
+            }
             then(tokens)
         })
     }
@@ -153,6 +161,10 @@ impl Tokenizer for HuggingFace {
 
     fn is_special(&self, id: u32) -> bool {
         self.special_ids.contains(&id)
+    }
+
+    fn is_control(&self, id: u32) -> bool {
+        self.control_ids.contains(&id)
     }
 
     fn prompt_specials(&self) -> usize {

@@ -7,7 +7,11 @@ use minijinja::{Error, ErrorKind, State, Value};
 const MAX_DEPTH: usize = 200;
 
 /// The filter: `tojson(ensure_ascii=False, indent=None, separators=None, sort_keys=False)`.
-pub(super) fn tojson(state: &State<'_, '_>, value: &Value, args: Rest<ValueOrKwargs>) -> Result<Value, Error> {
+pub(super) fn tojson(
+    state: &State<'_, '_>,
+    value: &Value,
+    args: Rest<ValueOrKwargs>,
+) -> Result<Value, Error> {
     let args = args.into_values();
     let (positional, kwargs): (&[Value], Kwargs) = from_args(&args)?;
     let argument = |index: usize, name: &str| -> Result<Option<Value>, Error> {

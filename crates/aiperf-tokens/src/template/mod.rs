@@ -169,9 +169,7 @@ impl ChatTemplate {
             .get_template(if self.with_tools && conversation.tools.is_some() { TOOL_NAME } else { NAME })
             .map_err(|e| render_error(&e))?;
         let mut out = Bounded { bytes: Vec::new(), limit: BASE_OUTPUT + OUTPUT_PER_BYTE * input_bytes };
-        template
-            .render_captured_to(Jinja::from_pairs(variables), &mut out)
-            .map_err(|e| render_error(&e))?;
+        template.render_captured_to(Jinja::from_pairs(variables), &mut out).map_err(|e| render_error(&e))?;
         String::from_utf8(out.bytes)
             .map_err(|e| TemplateError::Render { line: None, detail: e.utf8_error().to_string() })
     }
