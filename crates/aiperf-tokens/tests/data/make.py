@@ -84,7 +84,12 @@ def lacks_bytes():
     tok = Tokenizer(models.BPE())
     tok.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tok.decoder = decoders.ByteLevel()
-    tok.train_from_iterator(TEXT, trainers.BpeTrainer(vocab_size=400, special_tokens=[]))
+    # As SmolLM2's vocabulary does: these bytes begin no character that its training text had.
+    visible = list(range(33, 127)) + list(range(161, 173)) + list(range(174, 256))
+    hidden = [b for b in range(256) if b not in visible]
+    character = {**{b: chr(b) for b in visible}, **{b: chr(256 + i) for i, b in enumerate(hidden)}}
+    lacking = {character[b] for b in (0x04, 0x06, 0x13, 0x14, 0x16, 0x1D, 0xF1, 0xF2)}
+    tok.train_from_iterator(TEXT, trainers.BpeTrainer(vocab_size=400, special_tokens=[], initial_alphabet=sorted(set(character.values()) - lacking)))
     tok.add_special_tokens(["<|endoftext|>", "<|role|>"])
     # The configuration names tokens that the file does not list.
     save("lacks_bytes", tok, {"bos_token": "<|endoftext|>", "eos_token": "<|end|>"})
