@@ -210,6 +210,10 @@ impl StreamBody {
             }
             ready!(self.control.poll_drained(cx));
             self.note_landed();
+            if self.held_events > 0 && self.fault_is_due() {
+                // What was held back for company goes before the stream breaks.
+                return Poll::Ready(Some(self.release_held(false)));
+            }
             let Some((event, last)) = self.make_event() else {
                 // A fault has broken or stopped the stream.
                 return if self.over { Poll::Ready(None) } else { Poll::Pending };
@@ -221,9 +225,7 @@ impl StreamBody {
                     if !last && self.held_events < size.unwrap_or(4) {
                         continue;
                     }
-                    self.held_events = 0;
-                    let joined = self.held.split().freeze();
-                    return Poll::Ready(Some(self.hand_over(joined, last)));
+                    return Poll::Ready(Some(self.release_held(last)));
                 }
                 Some((FaultKind::Split, size, gap_ns)) if event.len() > 1 => {
                     let half = event.len() as u64 / 2;
@@ -247,6 +249,13 @@ impl StreamBody {
             self.end();
         }
         bytes
+    }
+
+    /// Gives the joined events to hyper.
+    fn release_held(&mut self, last: bool) -> Bytes {
+        self.held_events = 0;
+        let joined = self.held.split().freeze();
+        self.hand_over(joined, last)
     }
 
     /// The stream is over as far as it is ours to say.

@@ -17,6 +17,7 @@ mod metrics;
 mod option;
 mod page;
 mod prompt;
+mod reference;
 mod request;
 pub mod scripted;
 mod server;
@@ -29,6 +30,7 @@ pub mod words;
 
 pub use error::SimError;
 pub use option::SimConfig;
+pub use reference::reference_markdown;
 pub use server::{Listen, SimHandle, start};
 pub use table::{OPTIONS, SimOption};
 pub use truth::{SimTotals, TruthHeader, TruthOutcome, TruthRecord};

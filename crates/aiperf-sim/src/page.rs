@@ -18,11 +18,9 @@ const ANY_MODEL: &str = "sim";
 
 impl Server {
     pub(crate) fn unauthorized(&self, headers: &HeaderMap) -> Option<Refusal> {
-        if self.config.api_key.is_empty() {
-            return None;
-        }
+        let wanted = self.config.api_key.as_ref()?;
         let shown = headers.get(header::AUTHORIZATION).and_then(|v| v.to_str().ok());
-        if shown.and_then(|v| v.strip_prefix("Bearer ")) == Some(self.config.api_key.as_str()) {
+        if shown.and_then(|v| v.strip_prefix("Bearer ")) == Some(wanted.expose()) {
             return None;
         }
         Some(Refusal::new(401, "AuthenticationError", "Unauthorized: the bearer token is missing or wrong"))

@@ -270,4 +270,18 @@ mod tests {
         assert!(message.ends_with(": ignore_eos"), "{message}");
         assert_eq!(parse(Api::Completions, body, ""), Ok(200));
     }
+
+    proptest::proptest! {
+        #[test]
+        fn no_body_is_too_strange(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..200), cut in 0usize..120) {
+            let good = r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"max_tokens":3,"stream":true,"n":1}"#;
+            for body in [&bytes[..], &good.as_bytes()[..cut.min(good.len())]] {
+                for api in [Api::Chat, Api::Completions] {
+                    if let Err(refusal) = Ask::parse(api, body, &SimConfig::default()) {
+                        proptest::prop_assert!((400..500).contains(&refusal.status));
+                    }
+                }
+            }
+        }
+    }
 }

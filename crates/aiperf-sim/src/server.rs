@@ -95,7 +95,7 @@ impl SimHandle {
         (self.totals(), self.truth(), written)
     }
 
-    /// Waits until the server ends by itself, which it does only when its thread fails.
+    /// Whether its thread lives, which it does until it is stopped, or fails.
     pub fn is_running(&self) -> bool {
         self.thread.as_ref().is_some_and(|t| !t.is_finished())
     }

@@ -15,6 +15,9 @@ const CANDIDATES: [&str; 40] = [
 /// Words kept: enough for a text that does not look like a stuck loop, few enough to check every neighbour pair.
 const KEEP: usize = 24;
 
+/// Fewest words of a text that proves the count: a small surplus a word shows itself in a long text only.
+const PROOF: u64 = 64;
+
 /// Ids tried, from the lowest, when no common word is a token.
 const SCAN: u32 = 4_096;
 
@@ -80,30 +83,20 @@ impl Words {
         found
     }
 
-    /// The position of a word that breaks the count: every start is tried, and from it every length up to two rounds.
+    /// The position of a word that breaks the count. From every start a text of two rounds, and no less than
+    /// [`PROOF`] words, must count as it should.
     fn first_bad(&self, tokenizer: &dyn Tokenizer) -> Option<usize> {
-        let round = self.words.len();
+        let round = self.words.len() as u64;
+        let length = PROOF.max(2 * round + 1);
         let mut text = String::new();
-        self.write(0, 0, 2 * round as u64 + 1, &mut text);
-        if tokenizer.count(&text) == 2 * round + 1 {
-            // The usual case: now every start and every two words.
-            for start in 0..round {
-                text.clear();
-                self.write(start as u64, 0, 2, &mut text);
-                if tokenizer.count(&text) != 2 {
-                    return Some((start + 1) % round);
-                }
-            }
-            return None;
-        }
-        text.clear();
-        for i in 0..=2 * round {
-            self.write(0, i as u64, i as u64 + 1, &mut text);
-            if tokenizer.count(&text) != i + 1 {
-                return Some(i % round);
-            }
-        }
-        Some(0)
+        let counts = |start: u64, length: u64, text: &mut String| {
+            text.clear();
+            self.write(start, 0, length, text);
+            tokenizer.count(text) as u64 == length
+        };
+        let start = (0..round).find(|start| !counts(*start, length, &mut text))?;
+        let short = (1..=length).find(|l| !counts(start, *l, &mut text)).unwrap_or(length);
+        Some(((start + short - 1) % round) as usize)
     }
 
     /// Appends tokens `from..to` of the text that starts at place `start` of the cycle. Token 0 has no space before it.
@@ -125,5 +118,82 @@ impl Words {
     /// Never: a set without words is refused when it is made.
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use aiperf_tokens::ChatTemplate;
+
+    /// One token per character, or per so many characters.
+    #[derive(Debug)]
+    struct Pieces(usize);
+
+    impl Tokenizer for Pieces {
+        fn name(&self) -> &'static str {
+            "pieces"
+        }
+        fn encode(&self, text: &str, ids: &mut Vec<u32>) {
+            let chars: Vec<char> = text.chars().collect();
+            ids.extend(chars.chunks(self.0).map(|c| u32::from(c[0])));
+        }
+        fn decode(&self, ids: &[u32]) -> String {
+            ids.iter().filter_map(|id| char::from_u32(*id)).collect()
+        }
+        fn vocab_size(&self) -> usize {
+            128
+        }
+        fn token_ids(&self) -> Vec<u32> {
+            (0..128).collect()
+        }
+        fn is_special(&self, id: u32) -> bool {
+            id < 32
+        }
+        fn is_control(&self, id: u32) -> bool {
+            id < 32
+        }
+        fn prompt_specials(&self) -> usize {
+            0
+        }
+        fn chat_template(&self) -> Option<&ChatTemplate> {
+            None
+        }
+        fn bos_token(&self) -> Option<&str> {
+            None
+        }
+        fn eos_token(&self) -> Option<&str> {
+            None
+        }
+        fn token_id(&self, _: &str) -> Option<u32> {
+            None
+        }
+    }
+
+    #[test]
+    fn a_vocabulary_of_characters_gives_characters() {
+        let words = Words::find(&Pieces(1)).expect("letters and digits");
+        let mut text = String::new();
+        words.write(3, 0, 50, &mut text);
+        assert_eq!(text.chars().count(), 50);
+        assert!(!words.is_empty() && words.len() <= KEEP);
+    }
+
+    #[test]
+    fn a_vocabulary_whose_counts_do_not_add_up_is_refused() {
+        let error =
+            Words::find(&Pieces(7)).expect_err("words of five letters add up for a while, and then do not");
+        assert!(error.to_string().contains("'pieces'"), "{error}");
+    }
+
+    #[test]
+    fn parts_of_a_text_are_the_text() {
+        let words = Words::find(&Pieces(1)).expect("letters and digits");
+        let (mut whole, mut parts) = (String::new(), String::new());
+        words.write(u64::MAX, 0, 100, &mut whole);
+        for from in (0..100).step_by(7) {
+            words.write(u64::MAX, from, (from + 7).min(100), &mut parts);
+        }
+        assert_eq!(whole, parts);
     }
 }

@@ -202,6 +202,26 @@ fn delivery_changes_writes_and_not_bytes() {
 }
 
 #[test]
+fn joined_events_leave_before_the_stream_breaks() {
+    let got = faulty("join:size=100,cut:after=3", true);
+    assert_eq!((got.end, got.events().len(), got.chunks.len()), (End::Closed, 4, 1));
+}
+
+#[test]
+fn nonsense_does_not_stop_the_server() {
+    let server = sim("");
+    for nonsense in
+        [&b"\x00\xff\r\n\r\n"[..], b"GET", b"POST /v1/completions HTTP/1.1\r\nContent-Length: 9\r\n\r\n{"]
+    {
+        let mut stream = std::net::TcpStream::connect(server.addr()).expect("it listens");
+        std::io::Write::write_all(&mut stream, nonsense).expect("sent");
+        drop(stream);
+    }
+    assert_eq!(Client::connect(server.addr()).post(CHAT, &chat(2, true)).usage()["completion_tokens"], 2);
+    assert_eq!(server.stop().requests, 1, "no other request was whole");
+}
+
+#[test]
 fn faults_hit_the_requests_they_are_meant_for() {
     let statuses = |query: &str, n: usize| {
         let server = sim(query);

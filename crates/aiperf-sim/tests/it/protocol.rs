@@ -325,6 +325,9 @@ impl Tokenizer for Templated {
     fn is_special(&self, id: u32) -> bool {
         self.inner.is_special(id)
     }
+    fn is_control(&self, id: u32) -> bool {
+        self.inner.is_control(id)
+    }
     fn prompt_specials(&self) -> usize {
         1
     }

@@ -1,0 +1,51 @@
+//! The reference page of options, made from the table.
+
+use std::fmt::Write as _;
+
+use crate::table::OPTIONS;
+
+/// The page `docs/reference/simulator.md`.
+pub fn reference_markdown() -> String {
+    let mut out = String::from(
+        "# Simulated server\n\n\
+         Made from the table of options; do not edit. Each option is a flag of `aiperf sim` (`--ttft 50 --itl 8`) and a key in the \
+         query of a `sim://` address (`--url 'sim://?ttft=50&itl=8'`), which starts the server inside `aiperf profile`. In a query `%XX` \
+         is understood, `_` stands for `-`, and a switch without a value is on.\n\n\
+         It answers `POST /v1/chat/completions` and `POST /v1/completions`, streamed or whole, and `GET /v1/models`, `/health` and \
+         `/metrics`.\n\n\
+         | option | allowed | default | |\n|---|---|---|---|\n",
+    );
+    for option in OPTIONS {
+        let default = if option.default.is_empty() { String::new() } else { format!("`{}`", option.default) };
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            out,
+            "| `{}` | {} | {default} | {} |",
+            option.key,
+            escaped(option.range),
+            escaped(option.doc)
+        );
+    }
+    out
+}
+
+/// A bar would end the cell.
+fn escaped(text: &str) -> String {
+    text.replace('|', "\\|")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_option_is_a_row_of_four_cells() {
+        let page = reference_markdown();
+        let rows: Vec<&str> = page.lines().filter(|l| l.starts_with("| `")).collect();
+        assert_eq!(rows.len(), OPTIONS.len());
+        for (row, option) in rows.iter().zip(OPTIONS) {
+            assert!(row.starts_with(&format!("| `{}` |", option.key)), "{row}");
+            assert_eq!(row.replace("\\|", "").matches('|').count(), 5, "{row}");
+        }
+    }
+}
