@@ -257,3 +257,73 @@ impl AsyncWrite for Wire {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use tokio::io::AsyncWriteExt;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    async fn pair() -> (Wire, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let client = TcpStream::connect(listener.local_addr().expect("an address")).await.expect("connects");
+        let (server, _) = listener.accept().await.expect("accepts");
+        (Wire::Plain(Stamped(Socket::new(client))), server)
+    }
+
+    /// Reads at most one byte; `None` when the wire says it is not ready.
+    async fn read_byte(wire: &mut Wire) -> Option<u8> {
+        let mut byte = [0];
+        let mut buf = ReadBuf::new(&mut byte);
+        let ready = poll_fn(|cx| Poll::Ready(Pin::new(&mut *wire).poll_read(cx, &mut buf).is_ready())).await;
+        ready.then(|| buf.filled()[0])
+    }
+
+    #[tokio::test]
+    async fn one_read_goes_through_the_gate_at_a_time() {
+        let (mut wire, mut server) = pair().await;
+        server.write_all(b"ab").await.expect("writes");
+        let first = loop {
+            match read_byte(&mut wire).await {
+                Some(byte) => break byte,
+                None => tokio::task::yield_now().await,
+            }
+        };
+        let socket = Rc::clone(wire.socket());
+        let stamp = socket.last_read_ns.get();
+        assert_eq!((first, socket.is_starved(), socket.reads.get()), (b'a', false, 1));
+        assert_eq!(read_byte(&mut wire).await, None, "more is there, and has to wait");
+        assert!(socket.is_starved());
+        assert_eq!((socket.last_read_ns.get(), socket.reads.get()), (stamp, 1));
+        socket.open_gate();
+        assert_eq!(read_byte(&mut wire).await, Some(b'b'));
+        assert!(socket.last_read_ns.get() >= stamp && socket.bytes_in.get() == 2);
+    }
+
+    #[tokio::test]
+    async fn the_pulse_tells_quiet_talking_and_dead() {
+        let (wire, mut server) = pair().await;
+        assert_eq!(wire.socket().pulse(), Pulse::Quiet);
+        server.write_all(b"a").await.expect("writes");
+        assert_eq!(wire.socket().pulse(), Pulse::Talking);
+        let (wire, server) = pair().await;
+        drop(server);
+        assert_eq!(wire.socket().pulse(), Pulse::Dead);
+    }
+
+    #[tokio::test]
+    async fn sent_is_said_only_of_what_was_flushed() {
+        let (mut wire, _server) = pair().await;
+        let socket = Rc::clone(wire.socket());
+        wire.write_all(b"abc").await.expect("writes");
+        assert_eq!((socket.bytes_out.get(), socket.sent_ns(3)), (3, None));
+        wire.flush().await.expect("flushes");
+        assert!(socket.sent_ns(3).is_some_and(|at| at >= socket.first_write_ns.get()));
+        assert_eq!(socket.sent_ns(4), None);
+        socket.begin();
+        assert_eq!(socket.sent_ns(1), None);
+    }
+}
