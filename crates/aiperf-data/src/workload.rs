@@ -81,9 +81,9 @@ impl Sequential {
     }
 }
 
-/// What repeats in a run whose measured phases start `sessions` sessions of one request and whose warm-up starts
-/// `warmup_sessions`, over `entries` different prompts, when each phase begins at the first prompt. One line for each thing
-/// that is so; both let a prefix cache answer better than new prompts would.
+/// What repeats in a run whose warm-up starts `warmup_sessions` sessions of one request and whose measured phase starts
+/// `sessions` behind them, over `entries` different prompts taken in order. One line for each thing that is so; both let a
+/// prefix cache answer better than new prompts would.
 pub fn repeat_notes(sessions: u64, warmup_sessions: u64, entries: usize) -> Vec<String> {
     let entries = entries as u64;
     let mut notes = Vec::new();
@@ -98,7 +98,12 @@ pub fn repeat_notes(sessions: u64, warmup_sessions: u64, entries: usize) -> Vec<
             if entries == 1 { "it is sent" } else { "each is sent" },
         ));
     }
-    let shared = sessions.min(warmup_sessions).min(entries);
+    // The measured phase goes on where the warm-up stopped and meets its prompts only after the last one.
+    let shared = if warmup_sessions >= entries {
+        sessions.min(entries)
+    } else {
+        sessions.saturating_sub(entries - warmup_sessions).min(warmup_sessions)
+    };
     if shared > 0 {
         notes.push(format!(
             "the warm-up sends {shared} {} that {} measured later, so a prefix cache already knows {}",
@@ -140,7 +145,7 @@ mod tests {
             ["the warm-up sends 5 prompts that are measured later, so a prefix cache already knows them"]
         );
         assert_eq!(
-            repeat_notes(10, 1, 100),
+            repeat_notes(100, 1, 100),
             ["the warm-up sends 1 prompt that is measured later, so a prefix cache already knows it"]
         );
         assert_eq!(
@@ -151,6 +156,7 @@ mod tests {
         );
         assert!(
             repeat_notes(5, 0, 5).is_empty()
+                && repeat_notes(5, 5, 10).is_empty()
                 && repeat_notes(0, 9, 5).is_empty()
                 && repeat_notes(9, 9, 0).is_empty()
         );

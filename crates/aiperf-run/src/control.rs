@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use aiperf_core::outcome::CancelReason;
 use aiperf_core::plan::{Pacing, PhasePlan};
@@ -26,6 +27,9 @@ const RING_SLOTS: usize = 4096;
 const START_AHEAD_NS: u64 = 500_000;
 /// Most conversations made before the start of an open loop.
 const MOST_PRIMED: u64 = 1024;
+
+/// How long the end of a phase waits for the reader before it is told on the screen.
+const READER_PATIENCE: Duration = Duration::from_millis(250);
 
 /// What became of a phase.
 #[derive(Debug, Clone, Copy)]
@@ -109,6 +113,9 @@ impl Control {
         }
         self.wait(&phase).await;
         let end_ns = mono_ns();
+        // The closing line counts every request, if the reader is not far behind.
+        let ended = phase.counters.ended.load(Ordering::Relaxed);
+        let _ = tokio::time::timeout(READER_PATIENCE, self.live.caught_up(ended)).await;
         self.progress.end(&self.moment(&phase));
         let used = ring.filled();
         ring.close();

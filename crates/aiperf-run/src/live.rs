@@ -2,6 +2,8 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use tokio::sync::Notify;
+
 /// Values remembered per metric: enough for a steady median, small enough to sort on every tick.
 const REMEMBERED: usize = 1024;
 
@@ -9,6 +11,7 @@ const REMEMBERED: usize = 1024;
 #[derive(Debug, Default)]
 pub(crate) struct Live {
     inner: Mutex<Latest>,
+    changed: Notify,
 }
 
 /// Counts of the current phase and its latest values.
@@ -64,6 +67,19 @@ impl Live {
     /// Changes the counts.
     pub(crate) fn update(&self, change: impl FnOnce(&mut Latest)) {
         change(&mut self.inner.lock().unwrap_or_else(PoisonError::into_inner));
+        self.changed.notify_waiters();
+    }
+
+    /// Waits until the reader has seen `ended` requests of this phase.
+    pub(crate) async fn caught_up(&self, ended: u64) {
+        loop {
+            let changed = self.changed.notified();
+            let latest = self.read();
+            if latest.completed + latest.failed + latest.cancelled >= ended {
+                return;
+            }
+            changed.await;
+        }
     }
 
     /// A copy of the counts.

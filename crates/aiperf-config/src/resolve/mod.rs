@@ -6,7 +6,12 @@ mod dataset;
 mod endpoint;
 mod phases;
 
-use aiperf_core::plan::{DatasetPlan, LogLevel, ModelSelection, Plan, RuntimePlan, TokenizerPlan, Ui};
+use std::path::Path;
+
+use aiperf_core::plan::{
+    DatasetPlan, EndpointPlan, LogLevel, ModelSelection, Plan, RuntimePlan, TokenizerPlan, Ui,
+};
+use aiperf_core::url::Scheme;
 use serde_json::Value as Json;
 
 use crate::error::ConfigError;
@@ -39,7 +44,7 @@ impl Resolver<'_> {
         let artifacts = self.artifacts(&models, &phases);
         let runtime = self.runtime();
         let (endpoint, dataset) = endpoint.zip(dataset).filter(|_| self.errors.is_empty())?;
-        let tokenizer = self.tokenizer(&models, &dataset, endpoint.server_token_count);
+        let tokenizer = self.tokenizer(&models, &dataset, &endpoint);
         let seed = self.settings.int(Id::Seed);
         let mut plan = Plan {
             models,
@@ -95,9 +100,9 @@ impl Resolver<'_> {
         &mut self,
         models: &[String],
         dataset: &DatasetPlan,
-        server_counts: bool,
+        endpoint: &EndpointPlan,
     ) -> Option<TokenizerPlan> {
-        if server_counts && matches!(dataset, DatasetPlan::File(_)) {
+        if endpoint.server_token_count && matches!(dataset, DatasetPlan::File(_)) {
             return None;
         }
         if let Some(name) = self.settings.text(Id::Tokenizer) {
@@ -110,7 +115,10 @@ impl Resolver<'_> {
             ));
             return Some(TokenizerPlan { name: "builtin".to_owned() });
         }
-        Some(TokenizerPlan { name: model.clone() })
+        // The simulated server has no model whose tokenizer could be meant.
+        let simulated = endpoint.url.scheme == Scheme::Sim && !Path::new(model).exists();
+        let name = if simulated { "builtin".to_owned() } else { model.clone() };
+        Some(TokenizerPlan { name })
     }
 
     fn runtime(&mut self) -> RuntimePlan {

@@ -470,3 +470,11 @@ fn notes_tell_of_placeholders_and_the_dashboard() {
         "{notes:?}"
     );
 }
+
+#[test]
+fn the_simulated_server_counts_with_the_builtin_tokenizer() {
+    let name = |args: &str| good(args).plan.tokenizer.map(|t| t.name);
+    assert_eq!(name("-m demo -u sim://"), Some("builtin".to_owned()));
+    assert_eq!(name("-m demo -u sim:// --tokenizer cl100k_base"), Some("cl100k_base".to_owned()));
+    assert_eq!(name("-m demo -u http://localhost"), Some("demo".to_owned()));
+}

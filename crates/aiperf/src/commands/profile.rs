@@ -58,13 +58,11 @@ fn chain(error: &dyn std::error::Error) -> String {
 fn benchmark(resolved: Resolved) -> Result<Exit, RunError> {
     let Resolved { plan, notes } = resolved;
     notes.iter().for_each(|note| output::say(note));
-    if !plan.seed_given {
-        output::say(&format!(
-            "Random seed drawn for this run: {} (give it back with --random-seed)",
-            plan.seed
-        ));
-    }
     let job = Job::load(plan)?;
+    if !job.plan().seed_given {
+        let seed = job.plan().seed;
+        output::say(&format!("Random seed drawn for this run: {seed} (give it back with --random-seed)"));
+    }
     let (folder, moved) = Folder::prepare(&job.plan().artifacts)?;
     if let Some(moved) = moved {
         output::say(&moved);
