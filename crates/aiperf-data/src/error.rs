@@ -45,6 +45,14 @@ pub enum DataError {
         /// The path.
         path: PathBuf,
     },
+    /// A length that no model takes and no memory should.
+    #[error("an ISL of {asked} tokens is beyond the most that prompts are made for, {most}")]
+    TooLong {
+        /// Tokens asked for.
+        asked: u64,
+        /// The most.
+        most: u64,
+    },
     /// A position outside the workload.
     #[error("conversation {index} of {len} does not exist")]
     OutOfRange {

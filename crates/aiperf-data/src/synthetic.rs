@@ -14,6 +14,9 @@ use crate::error::DataError;
 use crate::models::Models;
 use crate::workload::{Workload, WorkloadFacts, WorkloadKind, plural};
 
+/// The longest input made, tokens: half a gigabyte of text.
+const MOST_TOKENS: u64 = 100_000_000;
+
 /// Single-turn prompts from the sonnet corpus.
 ///
 /// Entry `i` begins at its own word: a shuffle of all the corpus's words, so no two of the first 963,106 entries begin at the
@@ -37,6 +40,10 @@ pub(crate) fn draw_length(plan: LengthPlan, stream: Stream, index: u64) -> u64 {
     stream.at(index).normal_length(plan.mean, plan.stddev)
 }
 
+fn check_length(asked: u64) -> Result<(), DataError> {
+    if asked > MOST_TOKENS { Err(DataError::TooLong { asked, most: MOST_TOKENS }) } else { Ok(()) }
+}
+
 impl Synthetic {
     pub(crate) fn new(
         plan: &Plan,
@@ -46,6 +53,7 @@ impl Synthetic {
         if set.entries == 0 {
             return Err(DataError::NoEntries);
         }
+        check_length(set.isl.mean as u64)?;
         let key = Key::new(plan.seed);
         // A chat template brings its own specials and is not part of the bare text's length.
         let specials = match plan.endpoint.kind {
@@ -103,6 +111,7 @@ impl Workload for Synthetic {
         }
         let i = index as u64;
         let (asked, bare) = self.lengths(i);
+        check_length(asked)?;
         let start = Start { word: self.starts.at(i) as usize, skip: (i / self.starts.len()) as usize };
         let text = self.cutter.cut(start, bare as usize).map_err(|nearest| DataError::NoTextOfLength {
             tokenizer: self.cutter.tokenizer().name().to_owned(),
@@ -247,6 +256,13 @@ mod tests {
         assert!(matches!(workload.conversation(1), Err(DataError::OutOfRange { index: 1, len: 1 })));
         one.models.clear();
         assert!(matches!(crate::open(&one, Some(Toy::shared(Cut::Words))), Err(DataError::NoModel)));
+        let long = plan(DatasetPlan::Synthetic(set(1, 1e15, 0.0)), EndpointKind::Chat);
+        let error =
+            crate::open(&long, Some(Toy::shared(Cut::Words))).expect_err("no memory should be spent on it");
+        assert!(matches!(error, DataError::TooLong { asked: 1_000_000_000_000_000, most: MOST_TOKENS }));
+        let wide = plan(DatasetPlan::Synthetic(set(1, 10.0, 1e15)), EndpointKind::Chat);
+        let error = open(&wide, Toy::shared(Cut::Words)).conversation(0).expect_err("nor on a drawn one");
+        assert!(matches!(error, DataError::TooLong { .. }), "{error}");
         let odd = plan(DatasetPlan::Synthetic(set(1, 9.0, 0.0)), EndpointKind::Chat);
         let error = open(&odd, Toy::shared(Cut::Even)).conversation(0).expect_err("no odd count");
         assert!(error.to_string().starts_with("tokenizer 'toy' makes no text of 9 tokens"), "{error}");

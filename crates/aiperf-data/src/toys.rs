@@ -89,6 +89,10 @@ impl Tokenizer for Toy {
         false
     }
 
+    fn is_control(&self, _: u32) -> bool {
+        false
+    }
+
     fn prompt_specials(&self) -> usize {
         self.specials
     }
