@@ -21,7 +21,7 @@ use aiperf_os::mono_ns;
 use aiperf_rng::Key;
 use crossbeam_channel::Sender;
 use tokio::sync::{Notify, mpsc};
-use tokio::task::LocalSet;
+use tokio::task::{JoinError, JoinSet, LocalSet};
 
 use crate::error::RunError;
 use crate::phase::Phase;
@@ -255,7 +255,7 @@ impl Shard {
 
     /// Starts each of its sessions at its instant, whatever the others do.
     async fn open_loop(self: Rc<Self>, phase: &Arc<Phase>, cancel: &Rc<Cancel>, arrivals: Arrivals) {
-        let mut sessions = Vec::new();
+        let mut sessions = JoinSet::new();
         for (session, offset_ns) in arrivals.enumerate() {
             let session = session as u64;
             if !phase.window.has_arrival(session, offset_ns) {
@@ -271,11 +271,12 @@ impl Shard {
                 () = self.deadlines.until(at_ns) => {}
             }
             let (shard, phase, cancel) = (self.clone(), phase.clone(), cancel.clone());
-            sessions.push(tokio::task::spawn_local(async move {
+            sessions.spawn_local(async move {
                 shard.session_with_place(&phase, &cancel, session, at_ns).await;
-            }));
-            if sessions.len() >= 1024 {
-                sessions.retain(|s| !s.is_finished());
+            });
+            // Those that ended leave the set as others arrive, so that it holds the live ones only.
+            while let Some(ended) = sessions.try_join_next() {
+                pass_on_panic(ended);
             }
         }
         join_all(sessions).await;
@@ -386,12 +387,16 @@ impl Shard {
 }
 
 /// Waits for tasks; a panic in one is passed on, for it means lost requests.
-async fn join_all(tasks: Vec<tokio::task::JoinHandle<()>>) {
-    for task in tasks {
-        if let Err(error) = task.await
-            && error.is_panic()
-        {
-            std::panic::resume_unwind(error.into_panic());
-        }
+async fn join_all(mut tasks: JoinSet<()>) {
+    while let Some(ended) = tasks.join_next().await {
+        pass_on_panic(ended);
+    }
+}
+
+fn pass_on_panic(ended: Result<(), JoinError>) {
+    if let Err(error) = ended
+        && error.is_panic()
+    {
+        std::panic::resume_unwind(error.into_panic());
     }
 }
