@@ -231,25 +231,23 @@ impl Shard {
     /// One worker per place; each starts the next session as soon as its last one ended.
     async fn closed_loop(self: Rc<Self>, phase: &Arc<Phase>, cancel: &Rc<Cancel>) {
         let places = share::places(phase.plan.concurrency.unwrap_or(1), self.index, self.shards);
-        let workers: Vec<_> = (0..places)
-            .map(|_| {
-                let (shard, phase, cancel) = (self.clone(), phase.clone(), cancel.clone());
-                tokio::task::spawn_local(async move {
-                    loop {
-                        let open =
-                            phase.window.may_send(phase.counters.sent.load(Ordering::Relaxed), mono_ns());
-                        if cancel.fired() || !open {
-                            return;
-                        }
-                        let session = phase.next_session.fetch_add(1, Ordering::Relaxed);
-                        if !phase.window.admits(session) {
-                            return;
-                        }
-                        shard.session(&phase, &cancel, session, None).await;
+        let mut workers = JoinSet::new();
+        for _ in 0..places {
+            let (shard, phase, cancel) = (self.clone(), phase.clone(), cancel.clone());
+            workers.spawn_local(async move {
+                loop {
+                    let open = phase.window.may_send(phase.counters.sent.load(Ordering::Relaxed), mono_ns());
+                    if cancel.fired() || !open {
+                        return;
                     }
-                })
-            })
-            .collect();
+                    let session = phase.next_session.fetch_add(1, Ordering::Relaxed);
+                    if !phase.window.admits(session) {
+                        return;
+                    }
+                    shard.session(&phase, &cancel, session, None).await;
+                }
+            });
+        }
         join_all(workers).await;
     }
 
