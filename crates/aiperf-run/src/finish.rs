@@ -12,7 +12,7 @@ use jiff::tz::TimeZone;
 use crate::artifacts::{Folder, InputsFile, write_whole};
 use crate::control::PhaseEnd;
 use crate::error::RunError;
-use crate::job::{RunEnd, Screen, is_synthetic, planned};
+use crate::job::{RunEnd, Screen, is_synthetic};
 use crate::random_u64;
 use crate::reader::{Collected, PhaseResults};
 
@@ -159,12 +159,14 @@ fn notes(plan: &Plan, workload: &dyn Workload, profiling: &Done, ends: &[PhaseEn
     let facts = workload.describe();
     let mut notes = facts.notes;
     if is_synthetic(plan) {
-        let sent = |kind| {
-            plan.phases.iter().zip(ends).filter(|(p, _)| p.kind == kind).map(|(_, e)| e.sessions).sum::<u64>()
-        };
-        let measured =
-            sent(PhaseKind::Profiling).min(planned(plan, PhaseKind::Profiling).unwrap_or(u64::MAX));
-        notes.extend(aiperf_data::repeat_notes(measured, sent(PhaseKind::Warmup), workload.len()));
+        let warmed: u64 = plan
+            .phases
+            .iter()
+            .zip(ends)
+            .filter(|(p, _)| p.kind == PhaseKind::Warmup)
+            .map(|(_, e)| e.sessions)
+            .sum();
+        notes.extend(aiperf_data::repeat_notes(profiling.summary.tally.sent, warmed, workload.len()));
     }
     notes.extend(rate_note(plan, profiling));
     notes

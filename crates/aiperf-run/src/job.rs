@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use aiperf_core::plan::{DatasetPlan, Pacing, PhaseKind, Plan, TokenizerPlan};
+use aiperf_core::plan::{DatasetPlan, Pacing, Plan, TokenizerPlan};
 use aiperf_core::url::{BaseUrl, Scheme};
 use aiperf_data::Workload;
 use aiperf_metrics::Capabilities;
@@ -278,11 +278,6 @@ fn spawn<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<JoinHandle<T>, RunError> {
     std::thread::Builder::new().name(name.to_owned()).spawn(work).map_err(RunError::Thread)
-}
-
-/// Requests that profiling and warm-up phases plan to send, where counts are given.
-pub(crate) fn planned(plan: &Plan, kind: PhaseKind) -> Option<u64> {
-    plan.phases.iter().filter(|p| p.kind == kind).map(|p| p.requests).sum()
 }
 
 /// Whether prompts are made here (their repetition is our doing, not the user's file's).
