@@ -1,7 +1,7 @@
 //! Tokenizer back ends behind one trait, chat templates and counting.
 //!
-//! A tokenizer is opened once at the start of a run from its [`TokenizerPlan`] and shared by every thread behind an
-//! [`Arc`]. It is used before requests leave (to make prompts of an asked length) and after answers came back (to count
+//! A tokenizer is opened once at the start of a run from its [`TokenizerPlan`](aiperf_core::plan::TokenizerPlan) and shared by every thread behind an
+//! [`Arc`](std::sync::Arc). It is used before requests leave (to make prompts of an asked length) and after answers came back (to count
 //! them), never on the hot path between.
 //!
 //! Three rules hold for every back end:
@@ -25,6 +25,3 @@ pub use error::{CountError, TemplateError, TokenizerError};
 pub use open::{known_encodings, open};
 pub use template::{ChatTemplate, Conversation, SpecialTokens};
 pub use tokenizer::Tokenizer;
-
-#[expect(unused_imports, reason = "named by the documentation above")]
-use {aiperf_core::plan::TokenizerPlan, std::sync::Arc};

@@ -62,7 +62,7 @@ fn text(value: &Value) -> Result<String, Error> {
 struct Writer<'a, 't, 'e> {
     state: &'a State<'t, 'e>,
     out: String,
-    /// Bytes of `out` that fuel was taken for.
+    /// Lengths of 64 bytes in `out` that fuel was taken for.
     charged: usize,
     ensure_ascii: bool,
     indent: Option<String>,
@@ -76,11 +76,11 @@ impl Writer<'_, '_, '_> {
         if depth > MAX_DEPTH {
             return Err(Error::new(ErrorKind::InvalidOperation, "value is nested too deeply for JSON"));
         }
-        // The interpreter charges a filter only for what it returns; a large value must stop while it is written.
-        if self.out.len() - self.charged >= 64 {
-            self.state.consume_fuel(((self.out.len() - self.charged) / 64) as u64)?;
-            self.charged = self.out.len();
-        }
+        // The interpreter charges a filter only for what it returns; a large value must stop while it is written. Its
+        // measure is one step, and one more for each 64 bytes.
+        let written = self.out.len() / 64;
+        self.state.consume_fuel(1 + (written - self.charged) as u64)?;
+        self.charged = written;
         match value.kind() {
             ValueKind::None => self.out.push_str("null"),
             ValueKind::Bool => self.out.push_str(if value.is_true() { "true" } else { "false" }),
