@@ -7,7 +7,7 @@ pub(crate) fn data(text: &str) {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
-            say(&format!("error: cannot write to stdout: {e}"))
+            say(&format!("error: cannot write to stdout: {e}"));
         }
         _ => {}
     }

@@ -57,7 +57,9 @@ fn chain(error: &dyn std::error::Error) -> String {
 /// Everything that can be wrong before the first request is an error here; from then on the run writes what it has.
 fn benchmark(resolved: Resolved) -> Result<Exit, RunError> {
     let Resolved { plan, notes } = resolved;
-    notes.iter().for_each(|note| output::say(note));
+    for note in &notes {
+        output::say(note);
+    }
     let job = Job::load(plan)?;
     if !job.plan().seed_given {
         let seed = job.plan().seed;

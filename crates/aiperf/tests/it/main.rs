@@ -2,6 +2,8 @@
 
 mod bad_input;
 mod bad_servers;
+mod docs;
 mod files;
+mod licences;
 mod load;
 mod support;
