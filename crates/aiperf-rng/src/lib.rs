@@ -13,10 +13,13 @@
 //! ```
 //!
 //! Inside is Philox4x64-10 ([`philox`]): the key is (seed, hash of the purpose), the counter is (block, index, lane).
+//! [`numpy`] alone is serial: there the point is to draw what other tools draw.
+//!
 //! The distributions use only IEEE 754 basic operations and the square root, whose results are fixed to the last bit,
 //! with logarithm and exponential of our own ([`elementary`]). So a plan draws the same bits on every platform.
 
 pub mod elementary;
+pub mod numpy;
 pub mod philox;
 
 mod draws;
