@@ -105,7 +105,7 @@ impl Folder {
         if earlier.iter().all(|p| p.ends_with("logs")) {
             return Ok(None);
         }
-        let (number, target) = (1..)
+        let (number, target) = (1..=u32::MAX)
             .map(|n| (n, self.dir.join(format!("previous-{n}"))))
             .find(|(_, p)| !p.exists())
             .unwrap_or((0, self.dir.join("previous")));

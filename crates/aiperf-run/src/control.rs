@@ -112,7 +112,8 @@ impl Control {
             let _ = shard.send(Command::Phase(phase.clone()));
         }
         self.wait(&phase).await;
-        let end_ns = mono_ns();
+        // Stopped in the instant before its arrival 0, a phase has no length; it has no negative one either.
+        let end_ns = mono_ns().max(phase.window.start_ns);
         // The closing line counts every request, if the reader is not far behind.
         let ended = phase.counters.ended.load(Ordering::Relaxed);
         let _ = tokio::time::timeout(READER_PATIENCE, self.live.caught_up(ended)).await;

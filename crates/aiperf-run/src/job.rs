@@ -8,7 +8,7 @@ use aiperf_core::plan::{DatasetPlan, Pacing, Plan, TokenizerPlan};
 use aiperf_core::url::{BaseUrl, Scheme};
 use aiperf_data::Workload;
 use aiperf_metrics::Capabilities;
-use aiperf_net::Endpoint;
+use aiperf_net::{Client, Endpoint};
 use aiperf_sim::{SimConfig, SimHandle};
 use aiperf_tokens::Tokenizer;
 use tokio::sync::mpsc;
@@ -61,10 +61,12 @@ pub struct Job {
     workload: Arc<dyn Workload>,
     endpoint: Arc<Endpoint>,
     sim: Option<SimConfig>,
+    /// Whom to trust, for `https`.
+    tls: Option<Arc<rustls::ClientConfig>>,
 }
 
 impl Job {
-    /// Opens the tokenizer and the dataset and checks what the address asks of us.
+    /// Opens the tokenizer and the dataset and checks what address, headers and certificates ask of us.
     pub fn load(plan: Plan) -> Result<Self, RunError> {
         let tokenizer = plan.tokenizer.as_ref().map(aiperf_tokens::open).transpose()?;
         let workload = aiperf_data::open(&plan, tokenizer.clone())?;
@@ -73,7 +75,17 @@ impl Job {
             Scheme::Sim => Some(SimConfig::from_query(plan.endpoint.url.query.as_deref().unwrap_or(""))?),
             Scheme::Http | Scheme::Https => None,
         };
-        Ok(Self { plan, tokenizer, workload, endpoint, sim })
+        let tls = match plan.endpoint.url.scheme {
+            Scheme::Https => Some(aiperf_net::tls_config(&plan.endpoint)?),
+            Scheme::Http | Scheme::Sim => None,
+        };
+        let url = match sim {
+            Some(_) => loopback(&plan.endpoint.url, SocketAddr::from(([127, 0, 0, 1], 1))),
+            None => plan.endpoint.url.clone(),
+        };
+        // Every shard makes its own; what is wrong with headers or host is told by this one, which opens no connection.
+        Client::new(&plan.endpoint, &url, tls.clone())?;
+        Ok(Self { plan, tokenizer, workload, endpoint, sim, tls })
     }
 
     /// The plan.
@@ -93,10 +105,6 @@ impl Job {
         let limits = aiperf_os::limits::raise_descriptor_limit();
         tracing::info!("descriptor limit {limits:?}, {} cores", aiperf_os::sched::cores());
         let (url, simulated) = self.address()?;
-        let tls = match url.scheme {
-            Scheme::Https => Some(aiperf_net::tls_config(&plan.endpoint)?),
-            Scheme::Http | Scheme::Sim => None,
-        };
 
         let inputs = InputsFile::create(folder.inputs_json())?;
         let live = Arc::new(Live::default());
@@ -128,7 +136,7 @@ impl Job {
                 shards,
                 endpoint: plan.endpoint.clone(),
                 url: url.clone(),
-                tls: tls.clone(),
+                tls: self.tls.clone(),
                 seed: plan.seed,
                 id_key,
                 commands: rx,
@@ -229,15 +237,7 @@ impl Job {
             None => aiperf_tokens::open(&TokenizerPlan { name: "builtin".into() })?,
         };
         let handle = aiperf_sim::start(config, tokenizer, SocketAddr::from(([127, 0, 0, 1], 0)))?;
-        let address = handle.addr();
-        let url = BaseUrl {
-            scheme: Scheme::Http,
-            userinfo: None,
-            host: address.ip().to_string(),
-            port: address.port(),
-            path: self.plan.endpoint.url.path.clone(),
-            query: None,
-        };
+        let url = loopback(&self.plan.endpoint.url, handle.addr());
         Ok((url, Some(handle)))
     }
 
@@ -260,6 +260,18 @@ impl Job {
     fn repeats(&self) -> bool {
         let planned: Option<u64> = self.plan.phases.iter().map(|p| p.requests).sum();
         planned.is_none_or(|n| n > self.workload.len() as u64)
+    }
+}
+
+/// The address of a server of ours that listens at `address` for a `sim://` URL.
+fn loopback(sim: &BaseUrl, address: SocketAddr) -> BaseUrl {
+    BaseUrl {
+        scheme: Scheme::Http,
+        userinfo: None,
+        host: address.ip().to_string(),
+        port: address.port(),
+        path: sim.path.clone(),
+        query: None,
     }
 }
 
