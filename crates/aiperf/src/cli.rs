@@ -6,7 +6,7 @@ use aiperf_core::text::nearest;
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint};
 
 use crate::commands::{completions, config, profile, sim};
-use crate::exit::{Exit, SUCCESS, USAGE};
+use crate::exit::{Exit, USAGE};
 use crate::output;
 
 /// Commands in the order of the help.
@@ -85,10 +85,7 @@ pub(crate) fn dispatch(args: &[OsString]) -> Exit {
             output::say(error.render().to_string().trim_end());
             Exit(USAGE)
         }
-        Err(help) => {
-            output::data(&help.render().to_string());
-            Exit(SUCCESS)
-        }
+        Err(help) => output::data(&help.render().to_string()),
     }
 }
 

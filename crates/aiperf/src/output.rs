@@ -1,15 +1,20 @@
 //! The two doors: data to stdout, everything said about it to stderr.
 
+use std::error::Error;
 use std::io::{self, Write};
 
-/// Writes results to stdout. A reader that has gone (`| head`) is no error.
-pub(crate) fn data(text: &str) {
+use crate::exit::{Exit, FAILED, SUCCESS};
+
+/// Writes results to stdout. A reader that has gone (`| head`) wants no more and is no error; a full disk is one.
+#[must_use]
+pub(crate) fn data(text: &str) -> Exit {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
             say(&format!("error: cannot write to stdout: {e}"));
+            Exit(FAILED)
         }
-        _ => {}
+        _ => Exit(SUCCESS),
     }
 }
 
@@ -17,4 +22,19 @@ pub(crate) fn data(text: &str) {
 pub(crate) fn say(text: &str) {
     // Nobody is left to tell when stderr itself is gone.
     let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// Says an error with its causes, each once.
+pub(crate) fn fail(error: &dyn Error) {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let part = error.to_string();
+        if !text.ends_with(&part) {
+            text.push_str(": ");
+            text.push_str(&part);
+        }
+        cause = error.source();
+    }
+    say(&format!("error: {text}"));
 }

@@ -7,17 +7,19 @@ use aiperf_run::Interrupt;
 
 use crate::exit::INTERRUPTED;
 
-/// Starts the thread that listens.
+/// Starts the thread that listens. From its return on no signal is lost, however soon it comes.
 pub(crate) fn listen(interrupt: Arc<Interrupt>) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let mut signals = {
+        let _inside = runtime.enter();
+        Signals::new()?
+    };
     std::thread::Builder::new().name("signals".into()).spawn(move || {
         runtime.block_on(async {
-            if next().await.is_ok() {
-                interrupt.fire();
-            }
-            if next().await.is_ok() {
-                kill();
-            }
+            signals.next().await;
+            interrupt.fire();
+            signals.next().await;
+            kill();
         });
     })?;
     Ok(())
@@ -28,19 +30,41 @@ fn kill() -> ! {
     std::process::exit(i32::from(INTERRUPTED))
 }
 
+/// Both streams live as long as the thread: a stream made for one wait alone would miss what comes between two waits.
 #[cfg(unix)]
-async fn next() -> io::Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
+struct Signals {
+    interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+}
+
+#[cfg(unix)]
+impl Signals {
+    fn new() -> io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
     }
-    Ok(())
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
 }
 
 #[cfg(not(unix))]
-async fn next() -> io::Result<()> {
-    tokio::signal::ctrl_c().await
+struct Signals;
+
+#[cfg(not(unix))]
+impl Signals {
+    fn new() -> io::Result<Self> {
+        Ok(Self)
+    }
+
+    async fn next(&mut self) {
+        if tokio::signal::ctrl_c().await.is_err() {
+            // Without a listener there is nothing to wait for, and the run must not be taken for interrupted.
+            std::future::pending().await
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use clap::ArgMatches;
 
 use crate::cli;
-use crate::exit::{Exit, SUCCESS, USAGE};
+use crate::exit::{Exit, USAGE};
 use crate::output;
 
 /// Prints the script for the asked shell.
@@ -13,6 +13,5 @@ pub(crate) fn run(matches: &ArgMatches) -> Exit {
     };
     let mut script = Vec::new();
     clap_complete::generate(*shell, &mut cli::command(), "aiperf", &mut script);
-    output::data(&String::from_utf8_lossy(&script));
-    Exit(SUCCESS)
+    output::data(&String::from_utf8_lossy(&script))
 }

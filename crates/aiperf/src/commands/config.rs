@@ -6,7 +6,7 @@ use aiperf_config::{ExpandFormat, Rejected};
 use clap::ArgMatches;
 
 use crate::commands::profile::reject;
-use crate::exit::{Exit, SUCCESS, USAGE};
+use crate::exit::{Exit, USAGE};
 use crate::output;
 
 /// Runs the sub-command.
@@ -15,9 +15,10 @@ pub(crate) fn run(matches: &ArgMatches) -> Exit {
     match matches.subcommand() {
         Some(("validate", m)) => with_file(m, |file| {
             let resolved = aiperf_config::validate_file(file, &env)?;
-            resolved.notes.iter().for_each(|note| output::say(note));
-            output::data(&format!("{} is valid.\n", file.display()));
-            Ok(())
+            for note in &resolved.notes {
+                output::say(note);
+            }
+            Ok(output::data(&format!("{} is valid.\n", file.display())))
         }),
         Some(("expand", m)) => with_file(m, |file| {
             let format = match m.get_one::<String>("format").map(String::as_str) {
@@ -25,19 +26,15 @@ pub(crate) fn run(matches: &ArgMatches) -> Exit {
                 Some("json") => ExpandFormat::Json,
                 _ => ExpandFormat::Yaml,
             };
-            output::data(&aiperf_config::expand_file(file, &env, format)?);
-            Ok(())
+            Ok(output::data(&aiperf_config::expand_file(file, &env, format)?))
         }),
         _ => Exit(USAGE),
     }
 }
 
-fn with_file(matches: &ArgMatches, act: impl FnOnce(&Path) -> Result<(), Rejected>) -> Exit {
+fn with_file(matches: &ArgMatches, act: impl FnOnce(&Path) -> Result<Exit, Rejected>) -> Exit {
     let Some(file) = matches.get_one::<PathBuf>("file") else {
         return Exit(USAGE);
     };
-    match act(file) {
-        Ok(()) => Exit(SUCCESS),
-        Err(rejected) => reject(&rejected),
-    }
+    act(file).unwrap_or_else(|rejected| reject(&rejected))
 }

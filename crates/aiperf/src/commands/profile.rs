@@ -7,7 +7,7 @@ use std::sync::Arc;
 use aiperf_config::{Rejected, Resolved};
 use aiperf_run::{Folder, Interrupt, Job, RunError, Screen};
 
-use crate::exit::{Exit, FAILED, INTERRUPTED, SUCCESS, USAGE};
+use crate::exit::{Exit, FAILED, INTERRUPTED, USAGE};
 use crate::{logging, output, signals};
 
 /// Runs a benchmark as `args` (those behind `profile`) ask.
@@ -20,7 +20,7 @@ pub(crate) fn run(args: &[OsString]) -> Exit {
     match benchmark(resolved) {
         Ok(exit) => exit,
         Err(error) => {
-            output::say(&format!("error: {}", chain(&error)));
+            output::fail(&error);
             Exit(USAGE)
         }
     }
@@ -33,25 +33,9 @@ pub(crate) fn reject(rejected: &Rejected) -> Exit {
         Rejected::Version => output::data(concat!("aiperf ", env!("AIPERF_LONG_VERSION"), "\n")),
         Rejected::Invalid(_) => {
             output::say(&rejected.to_string());
-            return Exit(USAGE);
+            Exit(USAGE)
         }
     }
-    Exit(SUCCESS)
-}
-
-/// An error with its causes, each once.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let part = error.to_string();
-        if !text.ends_with(&part) {
-            text.push_str(": ");
-            text.push_str(&part);
-        }
-        cause = error.source();
-    }
-    text
 }
 
 /// Everything that can be wrong before the first request is an error here; from then on the run writes what it has.
@@ -82,16 +66,16 @@ fn benchmark(resolved: Resolved) -> Result<Exit, RunError> {
         width: std::io::stdout().is_terminal().then(terminal_width).flatten(),
     };
     let end = job.run(&folder, &interrupt, screen)?;
-    output::data(&end.console);
+    let shown = output::data(&end.console);
     for problem in &end.problems {
-        output::say(&format!("error: {}", chain(problem)));
+        output::fail(problem);
     }
     Ok(Exit(if end.interrupted {
         INTERRUPTED
     } else if end.completed == 0 || !end.problems.is_empty() {
         FAILED
     } else {
-        SUCCESS
+        return Ok(shown);
     }))
 }
 

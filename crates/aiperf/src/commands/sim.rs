@@ -50,7 +50,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Exit {
     match serve(matches) {
         Ok(exit) => exit,
         Err(error) => {
-            output::say(&format!("error: {error}"));
+            output::fail(&error);
             Exit(USAGE)
         }
     }
@@ -67,27 +67,30 @@ fn serve(matches: &ArgMatches) -> Result<Exit, SimError> {
     let tokenizer = match aiperf_tokens::open(&TokenizerPlan { name: name.to_owned() }) {
         Ok(tokenizer) => tokenizer,
         Err(error) => {
-            output::say(&format!("error: {error}"));
+            output::fail(&error);
             return Ok(Exit(USAGE));
         }
     };
     let host = matches.get_one::<IpAddr>("host").copied().unwrap_or(IpAddr::from([127, 0, 0, 1]));
     let port = matches.get_one::<u16>("port").copied().unwrap_or(8000);
     let handle = aiperf_sim::start(config, tokenizer, SocketAddr::new(host, port))?;
-    output::data(&format!("Simulated server on http://{} (Ctrl-C stops it)\n", handle.addr()));
     let interrupt = std::sync::Arc::new(aiperf_run::Interrupt::default());
     if let Err(error) = crate::signals::listen(interrupt.clone()) {
         output::say(&format!("error: cannot listen for Ctrl-C: {error}"));
         return Ok(Exit(USAGE));
+    }
+    // Last, for who reads the line may send a signal at once.
+    let told = output::data(&format!("Simulated server on http://{} (Ctrl-C stops it)\n", handle.addr()));
+    if told != Exit(SUCCESS) {
+        return Ok(told);
     }
     match tokio::runtime::Builder::new_current_thread().build() {
         Ok(runtime) => runtime.block_on(interrupt.wait()),
         Err(error) => output::say(&format!("error: cannot wait for Ctrl-C: {error}")),
     }
     let totals = handle.stop();
-    output::data(&format!(
+    Ok(output::data(&format!(
         "{} requests: {} answered, {} refused, {} faults, {} left by the client, {} cut by the stop\n",
         totals.requests, totals.completed, totals.rejected, totals.faults, totals.client_gone, totals.stopped
-    ));
-    Ok(Exit(SUCCESS))
+    )))
 }

@@ -3,7 +3,7 @@
 
 use aiperf_sim::scripted::Reply;
 
-use crate::support::{Done, Run, scripted};
+use crate::support::{Done, Run, Tally, scripted, sim};
 
 /// A run that must be refused, where only `made` may have come into being.
 #[track_caller]
@@ -123,7 +123,8 @@ fn a_deviation_needs_its_mean() {
         &["--osl-stddev needs --osl: a standard deviation needs its mean"],
     );
     // The input length has a mean of its own, 550, so its deviation stands alone.
-    Run::new(start).args("--isl-stddev 5 --request-count 1").run().expect_exit(1).says(&[]);
+    let alone = Run::new(start).args("--isl-stddev 5 --request-count 1").run();
+    alone.expect_exit(1).ends(Tally::of(0, 1));
 }
 
 #[test]
@@ -310,6 +311,26 @@ fn the_key_must_be_where_it_is_said_to_be() {
 }
 
 #[test]
+fn headers_that_frame_a_message_are_not_the_user_s() {
+    for url in ["http://127.0.0.1:1", "sim://"] {
+        refused(
+            Run::profile(url).arg("-H").arg("Content-Length: 3"),
+            &["error: header 'Content-Length' is set by the transport and cannot be given"],
+        );
+    }
+    let two_lines = "X-A: b\r\nX-B: c";
+    refused(run().arg("-H").arg(two_lines), &["-H: found control characters in the value of X-A"]);
+}
+
+#[test]
+fn a_trust_store_that_cannot_be_used_is_told_before_anything_is_made() {
+    refused(
+        Run::profile("https://127.0.0.1:1").env("SSL_CERT_FILE", "none.pem"),
+        &["no usable certificate in the trust store named by SSL_CERT_FILE", "none.pem"],
+    );
+}
+
+#[test]
 fn a_bad_variable_is_named() {
     refused(
         run().env("AIPERF_CONCURRENCY", "lots"),
@@ -322,4 +343,11 @@ fn the_simulated_server_refuses_its_options_as_well() {
     refused(Run::new("sim --port 0 --ttft soon"), &["'ttft'", "'soon'", "milliseconds"]);
     refused(Run::new("sim --port 0 --tftt 3"), &["--tftt", "--ttft"]);
     refused(Run::new("sim --port 0 --tokenizer none"), &["unknown tokenizer 'none'"]);
+    let taken = sim("");
+    let addr = taken.addr();
+    refused(
+        Run::new("sim --port").arg(addr.port().to_string()),
+        &[&format!("the simulated server cannot listen on {addr}: "), "in use"],
+    );
+    refused(Run::new("sim --port 0 --truth-log no/such/folder"), &["no/such/folder", "No such file"]);
 }

@@ -411,6 +411,18 @@ fn a_disk_that_fills_up_costs_the_file_that_did_not_fit_and_nothing_else() {
 }
 
 #[test]
+fn a_screen_that_cannot_be_written_to_is_a_failure_and_one_that_was_closed_is_none() {
+    let server = sim("ttft=0&itl=0");
+    let run = || Run::profile(&url(&server)).args("--request-count 1");
+    let full = run().script("exec \"$0\" \"$@\" > /dev/full").run().expect_exit(1);
+    let full = full.says(&["error: cannot write to stdout: No space left on device"]);
+    assert_eq!(names(&full), set(&USUAL));
+    // A reader that wants no more, as `head` does.
+    let closed = run().script("{ \"$0\" \"$@\"; echo $? > code; } | true").run().expect_exit(0);
+    assert_eq!(std::fs::read_to_string(closed.home.path().join("code")).expect("the code"), "0\n");
+}
+
+#[test]
 fn a_document_that_does_not_fit_is_not_left_half_written() {
     let server = sim("ttft=0&itl=0");
     let run = Run::profile(&url(&server)).args("--request-count 3 --streaming --log-level error");

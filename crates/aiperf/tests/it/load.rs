@@ -83,9 +83,17 @@ fn arrivals_are_the_schedule_that_plan_and_seed_make() {
         let offsets: Vec<u64> = records.iter().map(|r| at(r, "scheduled_ns") - start).collect();
         let expected: Vec<u64> = Arrivals::new(100.0, arrival, 7, 0).take(20).collect();
         assert_eq!(offsets, expected, "{pattern}");
-        // None leaves before its time, and each came to the server.
+        // None leaves before its time, and each came to the server, which read it no earlier.
         assert!(records.iter().all(|r| at(r, "scheduled_ns") <= at(r, "request_start_ns")));
         let (totals, truth, _) = server.stop_with_truth();
+        let clock = aiperf_os::anchor();
+        for record in &records {
+            let id = record["metadata"]["x_request_id"].as_str();
+            let seen = truth.iter().find(|t| t.x_request_id.as_deref() == id).expect("the server saw it");
+            // Two processes read the wall clock a moment apart from the monotonic one.
+            let arrival = clock.wall(seen.arrival_ns) + 5_000_000;
+            assert!(arrival >= at(record, "scheduled_ns"), "{pattern}: {record}");
+        }
         assert_eq!(totals.requests, 20);
         let seen: BTreeSet<&str> = truth.iter().filter_map(|t| t.x_request_id.as_deref()).collect();
         let sent = records.iter().map(|r| r["metadata"]["x_request_id"].as_str().expect("an id")).collect();
@@ -157,6 +165,29 @@ fn a_duration_ends_the_sending_and_its_grace_the_waiting() {
     assert!(done.records().iter().all(|r| r["error"]["code"] == 499));
     let (_, truth, _) = server.stop_with_truth();
     assert_eq!(truth.iter().filter(|t| t.outcome == TruthOutcome::ClientGone).count(), 3, "{truth:?}");
+}
+
+#[test]
+fn what_came_due_and_found_no_place_is_unsent() {
+    let server = scripted(vec![Reply::new().stall()]);
+    let done = Run::profile(&server.url())
+        .args("--request-rate 500 --arrival-pattern constant --concurrency 1")
+        .args("--benchmark-duration 0.2 --benchmark-grace-period 0")
+        .run()
+        .expect_exit(1);
+    let tally = done.tally();
+    // Arrivals every 2 ms in [0, 200 ms).
+    assert_eq!((tally.scheduled, tally.sent, tally.cancelled), (100, 1, 1), "{tally:?}");
+    assert_eq!(server.requests().len(), 1);
+}
+
+#[test]
+fn a_session_goes_on_after_a_turn_that_failed() {
+    let rows = "{\"text\":\"a\",\"session_id\":\"s\"}\n{\"text\":\"b\",\"session_id\":\"s\"}\n";
+    let server = scripted(vec![Reply::json(500, "{}"), Reply::chat("c", 1, 1)]);
+    let run =
+        Run::unseeded(&server.url()).args("--input-file p.jsonl --request-count 2").file("p.jsonl", rows);
+    run.run().expect_exit(0).ends(Tally::of(1, 1));
 }
 
 #[test]

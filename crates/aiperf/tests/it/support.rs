@@ -22,8 +22,8 @@ const HANGS: Duration = Duration::from_mins(2);
 pub(crate) struct Run {
     args: Vec<String>,
     env: Vec<(String, String)>,
-    /// Blocks of 512 bytes that a file may have.
-    file_blocks: Option<u32>,
+    /// A shell script that runs the binary as `"$0" "$@"`.
+    script: Option<String>,
     home: TempDir,
 }
 
@@ -42,7 +42,7 @@ impl Run {
     /// `aiperf ARGS`.
     pub(crate) fn new(args: &str) -> Self {
         let home = tempfile::tempdir().expect("a folder for the test");
-        Self { args: Vec::new(), env: Vec::new(), file_blocks: None, home }.args(args)
+        Self { args: Vec::new(), env: Vec::new(), script: None, home }.args(args)
     }
 
     /// `aiperf profile` for `url` with what nearly every test wants: a model, a seed, short prompts, no progress, files in `out`.
@@ -84,8 +84,14 @@ impl Run {
     }
 
     /// No file may grow beyond so many blocks of 512 bytes: to the program, the disk is full then.
-    pub(crate) fn disk_full_after(mut self, blocks: u32) -> Self {
-        self.file_blocks = Some(blocks);
+    pub(crate) fn disk_full_after(self, blocks: u32) -> Self {
+        // Without the trap the kernel would end the process by a signal, as no full disk does.
+        self.script(&format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\""))
+    }
+
+    /// Runs it by a shell, as `"$0" "$@"` of `script`.
+    pub(crate) fn script(mut self, script: &str) -> Self {
+        self.script = Some(script.to_owned());
         self
     }
 
@@ -96,12 +102,11 @@ impl Run {
 
     fn command(&self) -> Command {
         let binary = env!("CARGO_BIN_EXE_aiperf");
-        let mut command = match self.file_blocks {
+        let mut command = match &self.script {
             None => Command::new(binary),
-            Some(blocks) => {
+            Some(script) => {
                 let mut shell = Command::new("sh");
-                // Without the trap the kernel would end the process by a signal, as no full disk does.
-                shell.args(["-c", &format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\""), binary]);
+                shell.args(["-c", script, binary]);
                 shell
             }
         };
@@ -386,13 +391,20 @@ impl Done {
         assert_eq!(self.summary()[tag][stat], value, "{tag}.{stat}");
     }
 
-    /// Demands that every scheduled request ended in exactly one class, and that screen, summary and records agree on it.
+    /// Demands that every scheduled request ended in its class, and in no other.
     #[track_caller]
     pub(crate) fn ends(self, expected: Tally) -> Self {
-        let shown = self.shown_tally();
-        assert_eq!(shown, expected, "on screen\n{}\n{}", self.stdout, self.stderr);
-        assert_eq!(shown.scheduled, shown.sent + shown.unsent);
-        assert_eq!(shown.sent, shown.completed + shown.failed + shown.cancelled + shown.lost);
+        assert_eq!(self.tally(), expected, "--- stdout\n{}\n--- stderr\n{}", self.stdout, self.stderr);
+        self
+    }
+
+    /// How requests ended; demands that the classes add up and that screen, summary and records agree on them.
+    #[track_caller]
+    pub(crate) fn tally(&self) -> Tally {
+        let expected = self.shown_tally();
+        assert_eq!(expected.scheduled, expected.sent + expected.unsent, "{expected:?}");
+        let ended = expected.completed + expected.failed + expected.cancelled + expected.lost;
+        assert_eq!(expected.sent, ended, "{expected:?}");
 
         let summary = self.summary();
         let avg = |tag: &str| summary[tag]["avg"].as_f64().unwrap_or(0.0) as u64;
@@ -431,7 +443,7 @@ impl Done {
             "in the records"
         );
         assert_eq!(classes.values().sum::<u64>(), expected.sent, "records");
-        self
+        expected
     }
 
     /// The two equations on screen.

@@ -38,10 +38,11 @@ fn a_request_to_terminate_is_an_interrupt() {
     server.wait_requests(3);
     running.signal("TERM");
     let done = running.finish().expect_exit(130);
-    let summary = done.summary();
-    assert_eq!(summary["was_cancelled"], true);
-    // An open loop that was stopped says how many came due: all of them were sent, cancelled or left unsent.
-    assert!(done.stdout.contains(" scheduled = "), "{}", done.stdout);
+    assert_eq!(done.summary()["was_cancelled"], true);
+    // The first is answered or cut off like those behind it, whatever comes first.
+    let tally = done.tally();
+    assert!(tally.completed <= 1 && tally.cancelled >= 2 && tally.failed == 0, "{tally:?}");
+    assert!(tally.scheduled < 100_000, "what had not come due is not counted: {tally:?}");
 }
 
 #[test]
