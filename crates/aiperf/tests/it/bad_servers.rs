@@ -158,6 +158,46 @@ fn some_failures_do_not_hide_the_rest() {
 }
 
 #[test]
+fn every_fault_of_the_simulated_server_is_a_failure_of_its_kind() {
+    const WHOLE: Option<&str> = None;
+    const INVALID: Option<&str> = Some("InvalidInferenceResultError");
+    const PAYLOAD: Option<&str> = Some("ClientPayloadError");
+    const SERVER: Option<&str> = Some("SSEResponseError");
+    // What becomes of an answer and of a stream. A stream that holds text is an answer in AIPerf's rule, whatever else is in it.
+    for (fault, plain, streamed) in [
+        ("503", Some("Service Unavailable"), Some("Service Unavailable")),
+        ("reset", Some("ClientOSError"), Some("ClientOSError")),
+        ("close", Some("ServerDisconnectedError"), Some("ServerDisconnectedError")),
+        ("garbage", Some("ClientResponseError"), Some("ClientResponseError")),
+        ("cut:after=1", PAYLOAD, PAYLOAD),
+        ("error-event:after=1", SERVER, SERVER),
+        ("error-data:after=1", SERVER, SERVER),
+        ("html", INVALID, INVALID),
+        ("empty-choices", INVALID, INVALID),
+        ("role-only", INVALID, INVALID),
+        ("end:after=1", INVALID, WHOLE),
+        ("malformed", INVALID, WHOLE),
+        ("half-event:after=1", INVALID, WHOLE),
+        ("join", WHOLE, WHOLE),
+        ("split", WHOLE, WHOLE),
+        ("bytes", WHOLE, WHOLE),
+    ] {
+        for (streaming, expected) in [("", plain), ("--streaming", streamed)] {
+            let url = format!("sim://?ttft=0&itl=0&faults={fault}:every=2");
+            let done = Run::profile(&url).args("--request-count 4 --concurrency 2").args(streaming).run();
+            let failed = if expected.is_some() { 2 } else { 0 };
+            let done = done.expect_exit(0).ends(Tally::of(4 - failed, failed));
+            let kinds: Vec<String> = done
+                .records()
+                .iter()
+                .filter_map(|r| r["error"]["type"].as_str().map(str::to_owned))
+                .collect();
+            assert!(kinds.iter().all(|k| Some(k.as_str()) == expected), "{fault} {streaming}: {kinds:?}");
+        }
+    }
+}
+
+#[test]
 fn a_simulated_server_with_every_fault_leaves_no_request_unclassed() {
     let faults = "close:at=0,cut:at=1:after=2,malformed:at=2,error-event:at=3,html:at=4,429:at=5,reset:at=6,role-only:at=7,\
                   garbage:at=8,half-event:at=9:after=0";

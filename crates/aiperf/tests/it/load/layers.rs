@@ -108,6 +108,18 @@ fn a_file_is_expanded_in_three_forms() {
 }
 
 #[test]
+fn an_expanded_file_keeps_its_secrets() {
+    let text = "benchmark:\n  model: demo\n  endpoint:\n    api_key: sk-1f2e3d\n    url: http://me:sk-1f2e3d@host\n    \
+                headers: {Authorization: Bearer sk-1f2e3d, X-Team: blue}\n";
+    for form in ["text", "yaml", "json"] {
+        let done =
+            Run::new("config expand c.yaml --format").arg(form).file("c.yaml", text).run().expect_exit(0);
+        assert!(done.stdout.contains("blue") && done.stdout.contains("<redacted>"), "{}", done.stdout);
+        done.keeps("sk-1f2e3d");
+    }
+}
+
+#[test]
 fn help_names_every_option_and_the_exit_codes() {
     let top = Run::new("--help").run().expect_exit(0);
     for text in ["profile", "sim", "config", "completions", "Exit codes: 0 "] {
