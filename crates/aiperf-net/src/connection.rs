@@ -149,8 +149,8 @@ impl Connection {
     pub(crate) async fn new(wire: Wire) -> Result<Self, hyper::Error> {
         let socket = Rc::clone(wire.socket());
         // Lenient where aiohttp is: what matters is the answer, not its headers' manners.
+        // How our own names are spelled comes with each request; to keep how the server spells its own would cost a second map.
         let (sender, driver) = Builder::new()
-            .preserve_header_case(true)
             .title_case_headers(true)
             .allow_spaces_after_header_name_in_responses(true)
             .allow_obsolete_multiline_headers_in_responses(true)
