@@ -1,6 +1,7 @@
 //! From wire facts to an [`Answer`]: which bytes are events, which events have content, when each became readable.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use aiperf_core::exchange::Exchange;
 use aiperf_core::outcome::{Disposition, Failure};
@@ -41,8 +42,8 @@ fn is_event_stream(content_type: Option<&str>) -> bool {
     kind.trim().eq_ignore_ascii_case("text/event-stream")
 }
 
-/// What has been read so far.
-struct Reader {
+/// What has been read so far of a body of lifetime `'b`.
+struct Reader<'b> {
     kind: EndpointKind,
     answer: Answer,
     server_error: Option<Failure>,
@@ -55,9 +56,11 @@ struct Reader {
     foreign_object: Option<String>,
     /// The first data that was not JSON.
     first_malformed: Option<String>,
+    /// Data that was read and had nothing but one text.
+    frame: Option<Frame<'b>>,
 }
 
-impl Reader {
+impl<'b> Reader<'b> {
     fn new(kind: EndpointKind) -> Self {
         Self {
             kind,
@@ -68,10 +71,11 @@ impl Reader {
             choices: 0,
             foreign_object: None,
             first_malformed: None,
+            frame: None,
         }
     }
 
-    fn stream(&mut self, exchange: &Exchange) {
+    fn stream(&mut self, exchange: &'b Exchange) {
         let mut scanner = SseScanner::new();
         // A body cut by the transport may end inside an event: its rest is no event then, and no malformed one either.
         let at_end = exchange.disposition == Disposition::Finished;
@@ -80,7 +84,7 @@ impl Reader {
         }
     }
 
-    fn event(&mut self, event: &SseEvent<'_, '_>, exchange: &Exchange) {
+    fn event(&mut self, event: &SseEvent<'_, 'b>, exchange: &Exchange) {
         if event.is_done() {
             self.answer.done = true;
             return;
@@ -95,12 +99,33 @@ impl Reader {
         let Some(data) = data.filter(|d| !d.trim_ascii().is_empty()) else { return };
         let end = event.data_end().unwrap_or(0);
         let at_ns = exchange.arrival_ns(end.saturating_sub(1)).unwrap_or(exchange.stamps.end_ns);
-        let data = String::from_utf8_lossy(&data);
-        if self.object(&data, at_ns).is_err() {
-            let mended = event.mended_data();
-            let mended = mended.as_deref().map(String::from_utf8_lossy);
-            if mended.is_none_or(|m| self.object(&m, at_ns).is_err()) {
-                self.malformed(&data);
+        if let Some(frame) = &self.frame
+            && let Some(text) = frame.text(&data)
+        {
+            let channel = frame.channel;
+            self.objects += 1;
+            self.choices = self.choices.saturating_add(1);
+            match channel {
+                Channel::Text => self.chunk(text, "", at_ns),
+                Channel::Reasoning => self.chunk("", text, at_ns),
+            }
+            return;
+        }
+        let text = String::from_utf8_lossy(&data);
+        match self.object(&text, at_ns) {
+            Ok(None) => {}
+            Ok(Some((channel, place))) => {
+                if let (Cow::Borrowed(data), Cow::Borrowed(_)) = (&data, &text) {
+                    self.frame =
+                        Some(Frame { channel, head: &data[..place.start], tail: &data[place.end..] });
+                }
+            }
+            Err(_) => {
+                let mended = event.mended_data();
+                let mended = mended.as_deref().map(String::from_utf8_lossy);
+                if mended.is_none_or(|m| self.object(&m, at_ns).is_err()) {
+                    self.malformed(&text);
+                }
             }
         }
     }
@@ -127,10 +152,14 @@ impl Reader {
         self.server_error.get_or_insert(failure);
     }
 
-    /// Reads one answer object; `Err` if `json` is none.
-    fn object(&mut self, json: &str, at_ns: u64) -> Result<(), serde_json::Error> {
-        let failure = with_envelope(json, |envelope| self.envelope(envelope, at_ns))?;
-        match failure {
+    /// Reads one answer object; `Err` if `json` is none. Gives the place of its text when it says nothing else.
+    fn object(
+        &mut self,
+        json: &str,
+        at_ns: u64,
+    ) -> Result<Option<(Channel, Range<usize>)>, serde_json::Error> {
+        let found = with_envelope(json, |envelope| self.envelope(json, envelope, at_ns))?;
+        match found {
             // vLLM's form: the error is the object itself.
             Found::ErrorObject => {
                 if let Ok(tree) = serde_json::from_str(json) {
@@ -138,12 +167,12 @@ impl Reader {
                 }
             }
             Found::Error(tree) => self.fail(error::object(&tree)),
-            Found::Answer => {}
+            Found::Answer(only) => return Ok(only),
         }
-        Ok(())
+        Ok(None)
     }
 
-    fn envelope(&mut self, envelope: Envelope<'_>, at_ns: u64) -> Found {
+    fn envelope(&mut self, json: &str, envelope: Envelope<'_>, at_ns: u64) -> Found {
         self.objects += 1;
         if self.answer.served_model.is_none() && !envelope.model.0.is_empty() {
             self.answer.served_model = Some(envelope.model.0.into_owned());
@@ -162,6 +191,8 @@ impl Reader {
             return Found::ErrorObject;
         }
         let choices = envelope.choices.unwrap_or_default();
+        let mut plain = choices.len() == 1 && envelope.usage.is_none() && envelope.error.is_none();
+        let mut only = None;
         self.choices = self.choices.saturating_add(choices.len() as u32);
         for mut choice in choices {
             let index = choice.index();
@@ -169,6 +200,7 @@ impl Reader {
                 continue;
             }
             if !choice.finish_reason.0.is_empty() {
+                plain = false;
                 self.answer.finish_reason = Some(std::mem::take(&mut choice.finish_reason.0).into_owned());
             }
             let piece = match self.kind {
@@ -177,19 +209,28 @@ impl Reader {
             };
             match piece {
                 Some(piece) if !piece.text.is_empty() || !piece.reasoning.is_empty() => {
-                    self.answer.text.push_str(&piece.text);
-                    self.answer.reasoning.push_str(&piece.reasoning);
-                    self.answer.chunks.push(AnswerChunk {
-                        at_ns,
-                        text_end: self.answer.text.len(),
-                        reasoning_end: self.answer.reasoning.len(),
-                    });
+                    only = match (piece.text.is_empty(), piece.reasoning.is_empty()) {
+                        (false, true) => place(json, &piece.text).map(|p| (Channel::Text, p)),
+                        (true, false) => place(json, &piece.reasoning).map(|p| (Channel::Reasoning, p)),
+                        _ => None,
+                    };
+                    self.chunk(&piece.text, &piece.reasoning, at_ns);
                 }
                 Some(_) => {}
                 None => self.foreign_object = Some(envelope.object.0.chars().take(80).collect()),
             }
         }
-        Found::Answer
+        Found::Answer(only.filter(|_| plain))
+    }
+
+    fn chunk(&mut self, text: &str, reasoning: &str, at_ns: u64) {
+        self.answer.text.push_str(text);
+        self.answer.reasoning.push_str(reasoning);
+        self.answer.chunks.push(AnswerChunk {
+            at_ns,
+            text_end: self.answer.text.len(),
+            reasoning_end: self.answer.reasoning.len(),
+        });
     }
 
     /// The failure of an answer without content, in the most telling words there are.
@@ -221,9 +262,48 @@ impl Reader {
     }
 }
 
+/// What a text belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Channel {
+    Text,
+    Reasoning,
+}
+
+/// Data that was read before, without the one text in it. Servers repeat every byte around the text from chunk to chunk, so
+/// most chunks need no JSON reader: the same bytes around another plain string mean the same with another text.
+#[derive(Debug)]
+struct Frame<'b> {
+    channel: Channel,
+    /// Up to the text, its opening quote included.
+    head: &'b [u8],
+    /// From its closing quote on.
+    tail: &'b [u8],
+}
+
+impl Frame<'_> {
+    /// The text of `data` if it stands in this frame and needs no unescaping. Not the empty one: without a text, other fields
+    /// would be looked at.
+    fn text<'d>(&self, data: &'d [u8]) -> Option<&'d str> {
+        let text = data.strip_prefix(self.head)?.strip_suffix(self.tail)?;
+        let plain = |b: &u8| !matches!(b, b'"' | b'\\' | 0..=0x1f);
+        std::str::from_utf8(text).ok().filter(|t| !t.is_empty() && t.as_bytes().iter().all(plain))
+    }
+}
+
+/// Where `text` lies in `json`; `None` for a text that was put together elsewhere.
+fn place(json: &str, text: &str) -> Option<Range<usize>> {
+    let start = text.as_ptr().addr().checked_sub(json.as_ptr().addr())?;
+    let end = start + text.len();
+    // Quotes on both sides say that it is a string as it stands.
+    let quoted =
+        start > 0 && json.as_bytes().get(start - 1) == Some(&b'"') && json.as_bytes().get(end) == Some(&b'"');
+    quoted.then_some(start..end)
+}
+
 /// What an answer object turned out to be.
 enum Found {
-    Answer,
+    /// An answer; the place of its text when it says nothing else.
+    Answer(Option<(Channel, Range<usize>)>),
     /// It holds an error.
     Error(Value),
     /// It is an error.

@@ -352,4 +352,50 @@ proptest! {
         let stamps: Vec<u64> = answer.chunks.iter().map(|c| c.at_ns).collect();
         prop_assert!(stamps.is_sorted());
     }
+
+    #[test]
+    fn data_in_the_frame_of_earlier_data_reads_as_it_would_alone(
+        events in proptest::collection::vec((0usize..10, "[ab\"\\\\\n é🙂,}]{0,4}"), 1..24),
+        completions in any::<bool>(),
+    ) {
+        let event = |(form, text): &(usize, String), created: Option<usize>| {
+            let delta = match form {
+                0..=3 => json!({"content": text}),
+                4 => json!({"content": text, "reasoning": "r"}),
+                5 => json!({"reasoning_content": text, "reasoning": "r"}),
+                6 => json!({"reasoning_content": text}),
+                7 => json!({"content": [{"type": "text", "text": text}]}),
+                8 => json!({"content": text, "tool_calls": [{"function": {"arguments": text}}]}),
+                _ => json!({"content": text, "role": "assistant"}),
+            };
+            let choice = |index: usize| json!({"index": index, "delta": delta, "text": text,
+                "finish_reason": if text == "," { Some("stop") } else { None }});
+            let choices: Vec<Value> = (0..1 + usize::from(text == "}")).map(choice).collect();
+            let object = if completions { "text_completion" } else { "chat.completion.chunk" };
+            let usage = (text == "a").then(|| json!({"completion_tokens": 1}));
+            let data = json!({"created": created, "object": object, "choices": choices, "usage": usage});
+            format!("data: {data}\n\n")
+        };
+        let read = |each_apart: bool| {
+            let stream: String =
+                events.iter().enumerate().map(|(i, e)| event(e, each_apart.then_some(i))).collect();
+            let mut answer = if completions { completion(&sse(&[&stream])) } else { chat(&sse(&[&stream])) };
+            // An error quotes the bytes, which differ.
+            answer.failure.iter_mut().for_each(|f| f.message.clear());
+            answer
+        };
+        prop_assert_eq!(read(false), read(true));
+    }
+}
+
+#[test]
+fn bytes_that_end_a_string_early_are_never_taken_for_text() {
+    let framed = |text: &str| delta(&json!({"content": "MARK"})).replace("MARK", text);
+    let first = framed("one");
+    // The second one holds a quote that ends the text and a second finish reason; the third is cut in an escape.
+    let second = framed("two\",\"role\":\"x");
+    let third = framed("three\\");
+    let answer = chat(&sse(&[&first, &second, &third, &framed("a\\u00e9b")]));
+    assert_eq!(answer.text, "onetwoaéb");
+    assert_eq!((answer.chunks.len(), answer.malformed_events), (3, 1));
 }
