@@ -1,8 +1,11 @@
 //! From a base URL to socket addresses: resolved when first needed, then kept.
+//!
+//! `localhost` never meets the resolver: it is the loopback by definition (RFC 6761, 6.3), also where there is neither a hosts
+//! file nor a name service, as in an empty container with a static binary.
 
 use std::cell::Cell;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use aiperf_core::time::NS_PER_S;
 use aiperf_core::url::{BaseUrl, Scheme};
@@ -48,7 +51,8 @@ struct Kept {
 #[derive(Debug)]
 pub(crate) struct Resolver {
     server: ServerAddress,
-    literal: Option<SocketAddr>,
+    /// What a literal address or a name of the loopback means; empty when a resolver has to be asked.
+    known: Vec<SocketAddr>,
     kept: Mutex<Option<Kept>>,
     /// Connections start at another address of the preferred family each time, so that a name with several spreads the load.
     turn: Cell<usize>,
@@ -59,14 +63,14 @@ pub(crate) type Resolved = (io::Result<Vec<SocketAddr>>, Option<(u64, u64)>);
 
 impl Resolver {
     pub(crate) fn new(server: ServerAddress) -> Self {
-        let literal = server.host.parse::<IpAddr>().ok().map(|ip| SocketAddr::new(ip, server.port));
-        Self { server, literal, kept: Mutex::new(None), turn: Cell::new(0) }
+        let known = known(&server.host).into_iter().map(|ip| SocketAddr::new(ip, server.port)).collect();
+        Self { server, known, kept: Mutex::new(None), turn: Cell::new(0) }
     }
 
     /// The addresses of the server, IPv4 first.
     pub(crate) async fn resolve(&self) -> Resolved {
-        if let Some(address) = self.literal {
-            return (Ok(vec![address]), None);
+        if !self.known.is_empty() {
+            return (Ok(self.known.clone()), None);
         }
         if let Ok(kept) = self.kept.try_lock()
             && let Some(fresh) = kept.as_ref().filter(|k| mono_ns() < k.until_ns)
@@ -107,6 +111,19 @@ impl Resolver {
     }
 }
 
+/// The addresses of a host that need no resolver, in the order to try them.
+fn known(host: &str) -> Vec<IpAddr> {
+    let name = host.strip_suffix('.').unwrap_or(host);
+    let top = name.rsplit('.').next().unwrap_or(name);
+    match host.parse() {
+        Ok(literal) => vec![literal],
+        Err(_) if top.eq_ignore_ascii_case("localhost") => {
+            vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]
+        }
+        Err(_) => Vec::new(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,12 +141,24 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_name_is_looked_up_once_and_ipv4_comes_first() {
-        let resolver = resolver("http://localhost:7");
+    async fn localhost_is_the_loopback_without_a_resolver() {
+        let loopback: Vec<SocketAddr> =
+            ["127.0.0.1:7", "[::1]:7"].iter().map(|a| a.parse().expect("an address")).collect();
+        for name in ["localhost", "LocalHost", "localhost.", "engine.localhost"] {
+            let (addresses, waited) = resolver(&format!("http://{name}:7")).resolve().await;
+            assert_eq!((addresses.expect(name), waited), (loopback.clone(), None), "{name}");
+        }
+        assert!(known("localhost.example").is_empty() && known("mylocalhost").is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_name_is_looked_up_once() {
+        // No literal for Rust, yet every C library answers it without asking anybody.
+        let resolver = resolver("http://127.1:7");
         let (first, waited) = resolver.resolve().await;
-        let first = first.expect("localhost has an address");
+        let first = first.expect("an address");
+        assert_eq!(first, ["127.0.0.1:7".parse().expect("an address")]);
         assert!(waited.is_some_and(|(a, b)| a <= b));
-        assert!(first[0].is_ipv4() || first.iter().all(SocketAddr::is_ipv6));
         let (again, waited) = resolver.resolve().await;
         assert_eq!((again.expect("kept").len(), waited), (first.len(), None));
     }
