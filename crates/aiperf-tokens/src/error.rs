@@ -1,6 +1,9 @@
 //! What can go wrong between the name a user gave and a count of tokens.
 
+use std::fmt;
 use std::path::PathBuf;
+
+use aiperf_core::text::nearest;
 
 /// A tokenizer could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -17,7 +20,7 @@ pub enum TokenizerError {
     /// A folder that holds no tokenizer this program reads.
     #[error(
         "tokenizer folder {} has no tokenizer.json (it holds {}); a Hugging Face tokenizer.json is needed, with \
-         tokenizer_config.json beside it for special tokens and chat template",
+         tokenizer_config.json beside it for special tokens and chat template, or Mistral's tekken.json",
         path.display(),
         listing(holds)
     )]
@@ -27,13 +30,23 @@ pub enum TokenizerError {
         /// Names of what it holds, sorted, the first few alone.
         holds: Vec<String>,
     },
-    /// An encoding that exists but is not built in.
-    #[error("tokenizer '{name}' is a tiktoken encoding that is not built in yet; built in are {}", known.join(", "))]
-    NotYet {
-        /// As the user gave it.
+    /// A model of the hub is not in the hub's cache.
+    #[error(
+        "tokenizer '{name}'{} {problem}{}; nothing is downloaded: pass a folder with the model's tokenizer.json and \
+         tokenizer_config.json, or fill the cache with the hub's own tools{}",
+        revision.as_ref().map(|r| format!(" at revision '{r}'")).unwrap_or_default(),
+        cache.as_ref().map(|c| format!(" (the cache is {})", c.display())).unwrap_or_default(),
+        hint(name, problem),
+    )]
+    Hub {
+        /// `OWNER/NAME` or `NAME`.
         name: String,
-        /// The encodings that are built in.
-        known: &'static [&'static str],
+        /// The revision, if one was asked for.
+        revision: Option<String>,
+        /// Where was looked.
+        cache: Option<PathBuf>,
+        /// What is missing.
+        problem: HubProblem,
     },
     /// The chat template beside a tokenizer cannot be compiled.
     #[error("cannot use the chat template in {}: {source}", path.display())]
@@ -46,10 +59,10 @@ pub enum TokenizerError {
     },
     /// Neither a built-in name nor anything on disk.
     #[error(
-        "unknown tokenizer '{name}'{}; allowed are {}, a folder that holds a tokenizer.json, or a path to a tokenizer.json file{}",
+        "unknown tokenizer '{name}'{}; allowed are {}, a folder that holds a tokenizer.json or a tekken.json, a path to such a \
+         file, or the name of a model in the hub's cache",
         nearest.map(|n| format!(" (did you mean '{n}'?)")).unwrap_or_default(),
         known.join(", "),
-        if *hub_like { "; names on the Hugging Face hub are not fetched yet: pass a folder with the model's tokenizer files" } else { "" }
     )]
     Unknown {
         /// As the user gave it.
@@ -58,8 +71,6 @@ pub enum TokenizerError {
         nearest: Option<&'static str>,
         /// The names that are built in.
         known: &'static [&'static str],
-        /// It has the form `owner/name` of a model on the hub.
-        hub_like: bool,
     },
     /// The operating system refused to give a file.
     #[error("cannot read {}: {source}", path.display())]
@@ -69,6 +80,29 @@ pub enum TokenizerError {
         /// Why.
         #[source]
         source: std::io::Error,
+    },
+}
+
+/// What the hub's cache lacks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HubProblem {
+    /// More than one model has that name.
+    Ambiguous {
+        /// Their ids.
+        ids: Vec<String>,
+    },
+    /// The environment leaves no place for a cache.
+    NoCache,
+    /// The model is there, the revision is not.
+    NoRevision {
+        /// The revisions that are there.
+        has: Vec<String>,
+    },
+    /// No model of that name is there.
+    NotCached {
+        /// The models that are there.
+        has: Vec<String>,
     },
 }
 
@@ -127,4 +161,30 @@ fn listing(names: &[String]) -> String {
 
 fn at(line: Option<usize>) -> String {
     line.map(|l| format!(" in line {l}")).unwrap_or_default()
+}
+
+/// What else may be meant by a name of the hub.
+fn hint(name: &str, problem: &HubProblem) -> String {
+    if matches!(name, "gpt2" | "openai-community/gpt2") {
+        return "; its vocabulary is built in as r50k_base".to_owned();
+    }
+    match problem {
+        HubProblem::NotCached { has } => nearest(name, has.iter().map(String::as_str))
+            .map(|near| format!("; did you mean '{near}'?"))
+            .unwrap_or_default(),
+        _ => String::new(),
+    }
+}
+
+impl fmt::Display for HubProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ambiguous { ids } => write!(f, "is the name of several models: {}", ids.join(", ")),
+            Self::NoCache => f.write_str(
+                "cannot be looked up: there is no folder for the hub's cache, which HF_HUB_CACHE or HF_HOME name",
+            ),
+            Self::NoRevision { has } => write!(f, "is not in the cache, which has its {}", listing(has)),
+            Self::NotCached { .. } => f.write_str("is not in the cache of the Hugging Face hub"),
+        }
+    }
 }

@@ -6,22 +6,25 @@
 //!
 //! Three rules hold for every back end:
 //! * [`Tokenizer::encode`] adds no special tokens, but a special token's text inside the input becomes its single id, as the
-//!   text of a rendered chat template needs.
+//!   text of a rendered chat template needs. (Mistral's tekken alone has no such texts.)
 //! * [`Tokenizer::count`] is the length of what `encode` appends, by a cheaper way where there is one.
-//! * The network is never used: a tokenizer is built in, a folder or a file.
+//! * The network is never used: a tokenizer is built in, a folder, a file, or a model in the hub's cache on disk.
 
 mod clock;
 mod count;
 mod encoding;
 mod error;
+mod file;
 mod hf;
+mod hub;
 mod open;
 mod template;
 mod tokenizer;
 
 pub use clock::TemplateClock;
 pub use count::count_chat;
-pub use error::{CountError, TemplateError, TokenizerError};
-pub use open::{known_encodings, open};
+pub use error::{CountError, HubProblem, TemplateError, TokenizerError};
+pub use hub::{HubCache, HubName};
+pub use open::{known_encodings, open, open_with};
 pub use template::{ChatTemplate, Conversation, SpecialTokens};
-pub use tokenizer::Tokenizer;
+pub use tokenizer::{Kind, Origin, Tokenizer};

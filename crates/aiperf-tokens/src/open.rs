@@ -6,59 +6,70 @@ use std::sync::Arc;
 use aiperf_core::plan::TokenizerPlan;
 use aiperf_core::text::nearest;
 
-use crate::encoding::Encoding;
+use crate::encoding::{Encoding, NAMES, Tekken};
 use crate::error::TokenizerError;
-use crate::hf::HuggingFace;
+use crate::file::names_in;
+use crate::hf::{HuggingFace, TOKENIZER_FILE};
+use crate::hub::{HubCache, HubName};
 use crate::tokenizer::Tokenizer;
+
+/// Mistral's vocabulary in a model's folder.
+const TEKKEN_FILE: &str = "tekken.json";
 
 /// The names that are built in, the default first.
 pub fn known_encodings() -> &'static [&'static str] {
-    &["builtin", "o200k_base", "cl100k_base"]
+    &NAMES
 }
 
-/// Encodings of tiktoken's that AIPerf accepts and that are not embedded.
-const NOT_BUILT_IN: [&str; 4] = ["o200k_harmony", "p50k_base", "p50k_edit", "r50k_base"];
-
-/// Opens what `plan` names: a built-in encoding, a folder that holds a `tokenizer.json`, or such a file.
+/// Opens what `plan` names, the hub's cache being where the process's environment says.
 pub fn open(plan: &TokenizerPlan) -> Result<Arc<dyn Tokenizer>, TokenizerError> {
+    open_with(plan, &HubCache::from_env(&|name| std::env::var(name).ok()))
+}
+
+/// Opens what `plan` names, the first that is: a built-in encoding; a folder that holds a `tokenizer.json` or a `tekken.json`;
+/// such a file; a model of the hub that is in `cache`.
+pub fn open_with(plan: &TokenizerPlan, cache: &HubCache) -> Result<Arc<dyn Tokenizer>, TokenizerError> {
     let name = plan.name.as_str();
     if let Some(encoding) = Encoding::named(name) {
         return Ok(Arc::new(encoding));
     }
     let path = Path::new(name);
     if path.is_dir() {
-        return Ok(Arc::new(HuggingFace::open_folder(name, path)?));
+        return open_folder(name, path);
     }
     if path.exists() {
-        return Ok(Arc::new(HuggingFace::open_file(name, path)?));
+        return if Tekken::is_named_so(path) {
+            Ok(Arc::new(Tekken::open(name, path)?))
+        } else {
+            Ok(Arc::new(HuggingFace::open_file(name, path)?))
+        };
     }
-    Err(refuse(name))
+    let near = nearest(name, NAMES.iter().copied());
+    match HubName::parse(name) {
+        // A name without an owner that looks like a slip of a built-in one is told so before the cache is.
+        Some(hub) => match cache.find(hub) {
+            Ok(folder) => open_folder(name, &folder),
+            Err(TokenizerError::Hub { .. }) if !hub.is_full() && near.is_some() => Err(unknown(name, near)),
+            Err(error) => Err(error),
+        },
+        None => Err(unknown(name, near)),
+    }
 }
 
-/// The error for a name that is nothing this program can open.
-fn refuse(name: &str) -> TokenizerError {
-    if NOT_BUILT_IN.contains(&name) {
-        return TokenizerError::NotYet { name: name.to_owned(), known: known_encodings() };
+/// Opens the tokenizer in `folder`. Where a model brings both forms, the one with the chat template counts.
+fn open_folder(name: &str, folder: &Path) -> Result<Arc<dyn Tokenizer>, TokenizerError> {
+    if folder.join(TOKENIZER_FILE).is_file() {
+        return Ok(Arc::new(HuggingFace::open_folder(name, folder)?));
     }
-    TokenizerError::Unknown {
-        name: name.to_owned(),
-        nearest: nearest(name, known_encodings().iter().copied()),
-        known: known_encodings(),
-        hub_like: is_hub_like(name),
+    let tekken = folder.join(TEKKEN_FILE);
+    if tekken.is_file() {
+        return Ok(Arc::new(Tekken::open(name, &tekken)?));
     }
+    Err(TokenizerError::FolderWithoutTokenizer { path: folder.to_owned(), holds: names_in(folder)? })
 }
 
-/// `owner/name`, neither a path that is spelled as one nor deeper than the hub's ids are.
-fn is_hub_like(name: &str) -> bool {
-    let mut parts = name.split('/');
-    let fits = |part: Option<&str>| {
-        part.is_some_and(|p| {
-            !p.is_empty()
-                && !p.starts_with(['.', '~'])
-                && p.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
-        })
-    };
-    fits(parts.next()) && fits(parts.next()) && parts.next().is_none() && !Path::new(name).exists()
+fn unknown(name: &str, nearest: Option<&'static str>) -> TokenizerError {
+    TokenizerError::Unknown { name: name.to_owned(), nearest, known: known_encodings() }
 }
 
 #[cfg(test)]
@@ -66,7 +77,8 @@ mod tests {
     use super::*;
 
     fn said(name: &str) -> String {
-        open(&TokenizerPlan { name: name.to_owned() }).expect_err("not a tokenizer").to_string()
+        let plan = TokenizerPlan { name: name.to_owned() };
+        open_with(&plan, &HubCache::at("/no/such/cache")).expect_err("not a tokenizer").to_string()
     }
 
     #[test]
@@ -85,28 +97,42 @@ mod tests {
             text.starts_with("unknown tokenizer 'biultin' (did you mean 'builtin'?); allowed are builtin,"),
             "{text}"
         );
-        assert!(
-            text.contains("cl100k_base") && text.contains("tokenizer.json") && !text.contains("hub"),
-            "{text}"
-        );
+        assert!(text.contains("cl100k_base") && text.contains("tokenizer.json"), "{text}");
         let text = said("Qwen/Qwen3-0.6B");
         assert!(
-            text.contains("hub") && text.contains("pass a folder") && !text.contains("did you mean"),
+            text.contains("'Qwen/Qwen3-0.6B' is not in the cache")
+                && text.contains("/no/such/cache")
+                && text.contains("pass a folder"),
             "{text}"
         );
-        for path in ["./no/such", "/no/such/folder", "~/x", "../a/b", "a/b/c", ""] {
-            assert!(!said(path).contains("hub"), "{path}");
+        for path in ["./no/such", "/no/such/folder", "~/x", "../a/b", "a/b/c", "", "a/b@../c"] {
+            assert!(said(path).starts_with(&format!("unknown tokenizer '{path}'")), "{path}");
         }
     }
 
     #[test]
-    fn other_encodings_are_known_but_not_yet_here() {
-        for name in NOT_BUILT_IN {
-            let text = said(name);
-            assert!(
-                text.contains(name) && text.contains("not built in yet") && text.contains("o200k_base"),
-                "{text}"
-            );
+    fn gpt2_is_a_model_of_the_hub_and_its_vocabulary_is_at_hand() {
+        assert!(said("gpt2").contains("r50k_base"), "{}", said("gpt2"));
+    }
+
+    #[test]
+    fn a_name_of_the_hub_opens_its_cached_folder() {
+        let cache = tempfile::tempdir().expect("a folder");
+        let model = cache.path().join("models--org--tiny");
+        let snapshot = model.join("snapshots/abc");
+        std::fs::create_dir_all(&snapshot).expect("a folder");
+        std::fs::create_dir_all(model.join("refs")).expect("a folder");
+        std::fs::write(model.join("refs/main"), "abc").expect("a file");
+        let open =
+            |name: &str| open_with(&TokenizerPlan { name: name.to_owned() }, &HubCache::at(cache.path()));
+        let refused = open("org/tiny").expect_err("there is no vocabulary yet").to_string();
+        assert!(refused.contains("has no tokenizer.json") && refused.contains("snapshots/abc"), "{refused}");
+        let vocabulary = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/byte_level/tokenizer.json");
+        std::fs::copy(vocabulary, snapshot.join("tokenizer.json")).expect("a file");
+        for name in ["org/tiny", "tiny", "org/tiny@main", "org/tiny@abc"] {
+            let tokenizer = open(name).expect("it is there");
+            assert_eq!(tokenizer.name(), name);
+            assert_eq!(tokenizer.origin().path.as_deref(), Some(&*snapshot.join("tokenizer.json")));
         }
     }
 }

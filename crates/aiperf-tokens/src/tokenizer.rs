@@ -1,13 +1,69 @@
 //! The one trait behind which all vocabularies stand.
 
 use std::fmt::Debug;
+use std::path::PathBuf;
 
 use crate::template::ChatTemplate;
 
+/// How a vocabulary cuts text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Kind {
+    /// Byte pairs, built in.
+    Tiktoken,
+    /// Byte pairs, from Mistral's file.
+    Tekken,
+    /// Byte pairs over bytes, from a `tokenizer.json`.
+    ByteLevelBpe,
+    /// Byte pairs over characters, from a `tokenizer.json`.
+    CharacterBpe,
+    /// SentencePiece's unigram model.
+    Unigram,
+    /// BERT's word pieces.
+    WordPiece,
+    /// One token a word.
+    WordLevel,
+    /// Something else.
+    #[default]
+    Other,
+}
+
+impl Kind {
+    /// In a few words.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tiktoken => "byte-level BPE (tiktoken, built in)",
+            Self::Tekken => "byte-level BPE (Mistral tekken)",
+            Self::ByteLevelBpe => "byte-level BPE (tokenizer.json)",
+            Self::CharacterBpe => "character BPE, SentencePiece style (tokenizer.json)",
+            Self::Unigram => "Unigram, SentencePiece style (tokenizer.json)",
+            Self::WordPiece => "WordPiece (tokenizer.json)",
+            Self::WordLevel => "whole words (tokenizer.json)",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// Where a tokenizer came from.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Origin {
+    /// How it cuts text.
+    pub kind: Kind,
+    /// The vocabulary's file; none for what is built in.
+    pub path: Option<PathBuf>,
+    /// The file that holds the chat template.
+    pub template: Option<PathBuf>,
+}
+
 /// A vocabulary and its way of cutting text, opened and ready.
 pub trait Tokenizer: Send + Sync + Debug {
-    /// As the user named it: `builtin`, a folder, a file.
+    /// As the user named it: `builtin`, a folder, a file, a model of the hub.
     fn name(&self) -> &str;
+
+    /// Where it came from, for reports.
+    fn origin(&self) -> Origin {
+        Origin::default()
+    }
 
     /// Appends the ids of `text` to `ids`. Adds no special tokens; the text of a special token inside `text` becomes its
     /// single id.

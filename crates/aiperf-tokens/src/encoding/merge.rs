@@ -30,7 +30,7 @@ struct Link {
 }
 
 /// Cuts `piece` into tokens and gives `each` their byte ranges in order. Every single byte is a token of every encoding.
-pub(super) fn merge(ranks: &Ranks, piece: &[u8], scratch: &mut Scratch, each: impl FnMut(&[u8])) {
+pub(super) fn merge(ranks: &Ranks<'_>, piece: &[u8], scratch: &mut Scratch, each: impl FnMut(&[u8])) {
     if piece.len() <= SCAN_LIMIT {
         scan(ranks, piece, &mut scratch.parts, each);
     } else {
@@ -38,7 +38,7 @@ pub(super) fn merge(ranks: &Ranks, piece: &[u8], scratch: &mut Scratch, each: im
     }
 }
 
-fn scan(ranks: &Ranks, piece: &[u8], parts: &mut Vec<(u32, u32)>, mut each: impl FnMut(&[u8])) {
+fn scan(ranks: &Ranks<'_>, piece: &[u8], parts: &mut Vec<(u32, u32)>, mut each: impl FnMut(&[u8])) {
     parts.clear();
     for (at, pair) in piece.windows(2).enumerate() {
         parts.push((at as u32, ranks.pair(pair[0], pair[1])));
@@ -72,7 +72,7 @@ fn scan(ranks: &Ranks, piece: &[u8], parts: &mut Vec<(u32, u32)>, mut each: impl
     }
 }
 
-fn heap(ranks: &Ranks, piece: &[u8], scratch: &mut Scratch, mut each: impl FnMut(&[u8])) {
+fn heap(ranks: &Ranks<'_>, piece: &[u8], scratch: &mut Scratch, mut each: impl FnMut(&[u8])) {
     let Scratch { links, heap, .. } = scratch;
     links.clear();
     heap.clear();

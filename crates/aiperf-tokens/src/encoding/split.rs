@@ -15,6 +15,10 @@ pub(super) enum Pattern {
     /// `[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?`, the same
     /// with `+` and `*` exchanged, `\p{N}{1,3}`, ` ?[^\s\p{L}\p{N}]+[\r\n/]*`, `\s*[\r\n]+`, `\s+(?!\S)`, `\s+`.
     O200k,
+    /// `'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s`: GPT-2's, of r50k and p50k.
+    R50k,
+    /// As [`Self::O200k`], but contractions are not glued and each digit stands alone: Mistral's tekken.
+    Tekken,
 }
 
 impl Pattern {
@@ -24,13 +28,16 @@ impl Pattern {
         let Some(first) = text.chars().next() else { return 0 };
         match self {
             Self::Cl100k => cl100k(text, first),
-            Self::O200k => o200k(text, first),
+            Self::O200k => o200k(text, first, contraction, 3),
+            Self::R50k => r50k(text, first),
+            Self::Tekken => o200k(text, first, |_| 0, 1),
         }
     }
 }
 
+/// `behind` gives the bytes that are glued behind a word, `digits` is the most that stand together.
 #[inline]
-fn o200k(text: &str, first: char) -> usize {
+fn o200k(text: &str, first: char, behind: impl Fn(&str) -> usize, digits: usize) -> usize {
     let kind = class(first);
     // A character glued before a word: a space in most text. A mark may be glue too, and is then matched as the word's own
     // first character just as far; where only capitals follow it, the pattern's first alternative takes the mark alone
@@ -39,21 +46,21 @@ fn o200k(text: &str, first: char) -> usize {
         let rest = &text[first.len_utf8()..];
         if let Some(word) = o200k_word(rest) {
             let end = first.len_utf8() + word;
-            return end + contraction(&text[end..]);
+            return end + behind(&text[end..]);
         }
     }
     if (kind.is_letter() || kind.is_head())
         && let Some(end) = o200k_word(text)
     {
-        return end + contraction(&text[end..]);
+        return end + behind(&text[end..]);
     }
     if kind.is_number() {
-        return first.len_utf8() + run(&text[first.len_utf8()..], 2, Class::is_number);
+        return run(text, digits, Class::is_number);
     }
     if let Some(end) = others(text, first) {
         return end + run_of(&text[end..], |b| matches!(b, b'\r' | b'\n' | b'/'));
     }
-    spaces(text, false)
+    spaces(text, Tail::AfterLineEnd)
 }
 
 /// The word that `text` begins with: capitals, then small letters, at least one of either; letters without case and marks
@@ -129,12 +136,32 @@ fn cl100k(text: &str, first: char) -> usize {
         }
     }
     if kind.is_number() {
-        return first.len_utf8() + run(&text[first.len_utf8()..], 2, Class::is_number);
+        return run(text, 3, Class::is_number);
     }
     if let Some(end) = others(text, first) {
         return end + run_of(&text[end..], |b| matches!(b, b'\r' | b'\n'));
     }
-    spaces(text, true)
+    spaces(text, Tail::WholeAtEnd)
+}
+
+#[inline]
+fn r50k(text: &str, first: char) -> usize {
+    if let Some(rest) = text.strip_prefix('\'') {
+        let known = ["s", "d", "m", "t", "ll", "ve", "re"];
+        if let Some(word) = known.iter().find(|word| rest.starts_with(**word)) {
+            return 1 + word.len();
+        }
+    }
+    let begin = usize::from(first == ' ');
+    let word = letters(&text[begin..]);
+    if word > 0 {
+        return begin + word;
+    }
+    let number = run(&text[begin..], usize::MAX, Class::is_number);
+    if number > 0 {
+        return begin + number;
+    }
+    others(text, first).unwrap_or_else(|| spaces(text, Tail::WithoutLineEnds))
 }
 
 /// Bytes of `\p{L}*`.
@@ -155,11 +182,21 @@ fn others(text: &str, first: char) -> Option<usize> {
     (end > begin).then_some(end)
 }
 
-/// What the patterns do with whitespace: up to the last line end of the run; else all but the last character, which
-/// stays for the word behind it; all of it at the end of the text. `whole_tail`: cl100k takes a run that ends the text
-/// whole even if it has line ends.
+/// What a pattern does with line ends in a run of whitespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tail {
+    /// The run is cut behind its last line end.
+    AfterLineEnd,
+    /// The same, but a run that ends the text is one piece.
+    WholeAtEnd,
+    /// They are blanks as any other.
+    WithoutLineEnds,
+}
+
+/// What the patterns do with whitespace: up to the last line end of the run where that counts; else all but the last
+/// character, which stays for the word behind it; all of it at the end of the text.
 #[inline]
-fn spaces(text: &str, whole_tail: bool) -> usize {
+fn spaces(text: &str, tail: Tail) -> usize {
     let mut end = 0;
     let mut last_start = 0;
     let mut behind_line_end = 0;
@@ -175,10 +212,10 @@ fn spaces(text: &str, whole_tail: bool) -> usize {
         }
     }
     let at_text_end = end == text.len();
-    if whole_tail && at_text_end {
+    if tail == Tail::WholeAtEnd && at_text_end {
         return end;
     }
-    if behind_line_end > 0 {
+    if tail != Tail::WithoutLineEnds && behind_line_end > 0 {
         return behind_line_end;
     }
     if at_text_end || last_start == 0 { end } else { last_start }

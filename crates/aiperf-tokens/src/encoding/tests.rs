@@ -4,9 +4,9 @@ use proptest::prelude::*;
 use sha2::{Digest, Sha256};
 
 use super::merge::{Scratch, merge};
-use super::ranks::{CL100K, NONE, O200K, Ranks};
+use super::ranks::{CL100K, NONE, O200K, P50K, R50K, Ranks};
 use super::split::Pattern;
-use super::{CL100K_SPECIALS, Encoding, O200K_SPECIALS};
+use super::{Encoding, NAMES};
 use crate::tokenizer::Tokenizer;
 
 /// The patterns as tiktoken 0.14 publishes them.
@@ -18,6 +18,14 @@ const O200K_PATTERN: &str = concat!(
 const CL100K_PATTERN: &str = concat!(
     r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+",
     r"|\s++$|\s*[\r\n]|\s+(?!\S)|\s",
+);
+
+const R50K_PATTERN: &str = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s";
+/// As Mistral's files hold it.
+const TEKKEN_PATTERN: &str = concat!(
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+",
+    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*",
+    r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
 );
 
 fn encode(name: &str, text: &str) -> Vec<u32> {
@@ -33,7 +41,7 @@ fn hex(digest: &[u8]) -> String {
     })
 }
 
-fn base64(bytes: &[u8]) -> String {
+pub(super) fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut out = String::new();
     for chunk in bytes.chunks(3) {
@@ -52,10 +60,12 @@ fn embedded_tokens_are_the_published_files() {
     for (ranks, published) in [
         (&O200K, "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"),
         (&CL100K, "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7"),
+        (&P50K, "94b5ca7dff4d00767bc256fdd1b27e5b17361d7b8a5f968547f9f23eb70d2069"),
+        (&R50K, "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930"),
     ] {
         let mut file = Sha256::new();
         for id in 0..ranks.len() as u32 {
-            let bytes = ranks.bytes(id).expect("ranks are dense");
+            let Some(bytes) = ranks.bytes(id) else { continue };
             file.update(format!("{} {id}\n", base64(bytes)));
         }
         assert_eq!(hex(&file.finalize()), published);
@@ -64,22 +74,39 @@ fn embedded_tokens_are_the_published_files() {
 
 #[test]
 fn every_token_is_found_and_nothing_else_is() {
-    for ranks in [&O200K, &CL100K] {
+    for ranks in [&O200K, &CL100K, &P50K, &R50K] {
         for id in 0..ranks.len() as u32 {
-            assert_eq!(ranks.rank(ranks.bytes(id).expect("ranks are dense")), id);
+            match ranks.bytes(id) {
+                Some(bytes) => assert_eq!(ranks.rank(bytes), id),
+                None => assert_eq!((ranks.len(), id), (50_281, 50_256)),
+            }
         }
         assert_eq!(ranks.bytes(ranks.len() as u32), None);
         for absent in [&b""[..], b"\xff\xfe", b"no such token", &[0x80; 9], &[b' '; 200]] {
             assert_eq!(ranks.rank(absent), NONE, "{absent:?}");
         }
     }
+    for blanks in ["  ", "   ", &" ".repeat(25)] {
+        assert_eq!(P50K.rank(blanks.as_bytes()), 50_255 + blanks.len() as u32);
+        assert_eq!(R50K.rank(blanks.as_bytes()), NONE, "they are another encoding's");
+    }
+    assert_eq!(P50K.bytes(50_257), Some(&b"  "[..]));
+    assert_eq!(R50K.bytes(50_257), None);
 }
 
 #[test]
 fn sizes_and_specials_follow_tiktoken() {
-    for (name, size, tokens) in
-        [("builtin", 200_019, 200_000), ("o200k_base", 200_019, 200_000), ("cl100k_base", 100_277, 100_261)]
-    {
+    let sizes = [
+        ("builtin", 200_019, 200_000),
+        ("o200k_base", 200_019, 200_000),
+        ("o200k_harmony", 201_088, 201_088),
+        ("cl100k_base", 100_277, 100_261),
+        ("p50k_base", 50_281, 50_281),
+        ("p50k_edit", 50_284, 50_284),
+        ("r50k_base", 50_257, 50_257),
+    ];
+    assert_eq!(sizes.map(|size| size.0), NAMES);
+    for (name, size, tokens) in sizes {
         let encoding = Encoding::named(name).expect("a built-in encoding");
         assert_eq!(encoding.name(), name);
         assert_eq!(encoding.vocab_size(), size);
@@ -92,21 +119,47 @@ fn sizes_and_specials_follow_tiktoken() {
         assert_eq!(encoding.bos_token(), None);
         assert!(encoding.chat_template().is_none());
     }
-    assert!(Encoding::named("p50k_base").is_none());
+    assert!(Encoding::named("gpt2").is_none());
 }
 
 #[test]
 fn special_tokens_in_text_are_single_ids() {
-    for (name, specials) in [("o200k_base", &O200K_SPECIALS[..]), ("cl100k_base", &CL100K_SPECIALS[..])] {
+    for name in NAMES {
         let encoding = Encoding::named(name).expect("a built-in encoding");
-        for &(token, id) in specials {
+        let specials: Vec<u32> =
+            encoding.token_ids().into_iter().filter(|id| encoding.is_special(*id)).collect();
+        assert!(!specials.is_empty() && specials.len() < 1_100);
+        for id in specials {
+            let token = encoding.decode(&[id]);
             let text = format!("a {token}{token} <|b|> <| {}", &token[..token.len() - 1]);
             let ids = encode(name, &text);
             assert_eq!(ids.iter().filter(|&&i| i == id).count(), 2, "{text}");
             assert_eq!(encoding.decode(&ids), text);
-            assert_eq!(encoding.token_id(token), Some(id));
+            assert_eq!(encoding.token_id(&token), Some(id));
+            assert_eq!(encoding.token_id(&format!("{token} ")), None);
         }
     }
+}
+
+#[test]
+fn numbered_tokens_of_harmony_are_those_without_a_name() {
+    let encoding = Encoding::named("o200k_harmony").expect("a built-in encoding");
+    for (token, id) in [
+        ("<|reserved_200000|>", Some(200_000)),
+        ("<|reserved_200018|>", Some(200_018)),
+        ("<|reserved_201087|>", Some(201_087)),
+        ("<|reserved_200002|>", None),
+        ("<|reserved_201088|>", None),
+        ("<|reserved_+20000|>", None),
+        ("<|reserved_20000|>", None),
+        ("<|reserved_2000000|>", None),
+        ("<|reserved_20000é|>", None),
+    ] {
+        assert_eq!(encoding.token_id(token), id, "{token}");
+        assert_eq!(encode("o200k_harmony", token).len() == 1, id.is_some(), "{token}");
+        assert!(encode("o200k_base", token).len() > 1, "{token}");
+    }
+    assert_eq!(encoding.decode(&[200_018]), "<|endofprompt|>");
 }
 
 #[test]
@@ -161,12 +214,18 @@ proptest! {
     #[test]
     fn pieces_are_those_of_the_published_patterns(text in texts()) {
         thread_local! {
-            static REGEXES: [fancy_regex::Regex; 2] =
-                [O200K_PATTERN, CL100K_PATTERN].map(|p| fancy_regex::Regex::new(p).expect("a published pattern"));
+            static REGEXES: [(Pattern, fancy_regex::Regex); 4] = [
+                (Pattern::O200k, O200K_PATTERN),
+                (Pattern::Cl100k, CL100K_PATTERN),
+                (Pattern::R50k, R50K_PATTERN),
+                (Pattern::Tekken, TEKKEN_PATTERN),
+            ]
+            .map(|(pattern, text)| (pattern, fancy_regex::Regex::new(text).expect("a published pattern")));
         }
-        REGEXES.with(|[o200k, cl100k]| {
-            prop_assert_eq!(pieces(Pattern::O200k, &text), oracle(o200k, &text));
-            prop_assert_eq!(pieces(Pattern::Cl100k, &text), oracle(cl100k, &text));
+        REGEXES.with(|regexes| {
+            for (pattern, regex) in regexes {
+                prop_assert_eq!(pieces(*pattern, &text), oracle(regex, &text), "{:?}", pattern);
+            }
             Ok(())
         })?;
     }
@@ -175,7 +234,7 @@ proptest! {
 proptest! {
     #[test]
     fn text_comes_back_and_counts_agree(text in prop_oneof![texts(), any::<String>()]) {
-        for name in ["builtin", "cl100k_base"] {
+        for name in NAMES {
             let encoding = Encoding::named(name).expect("a built-in encoding");
             let mut ids = vec![7];
             encoding.encode(&text, &mut ids);
@@ -190,7 +249,7 @@ proptest! {
     fn long_and_short_merging_agree(
         piece in proptest::collection::vec(prop_oneof![4 => 97u8..104, 1 => any::<u8>()], 1..300),
     ) {
-        for ranks in [&O200K, &CL100K] {
+        for ranks in [&O200K, &CL100K, &P50K, &R50K] {
             let mut merged: Vec<Vec<u8>> = Vec::new();
             merge(ranks, &piece, &mut Scratch::default(), |part| merged.push(part.to_vec()));
             prop_assert_eq!(merged, by_definition(ranks, &piece));
@@ -199,7 +258,7 @@ proptest! {
 }
 
 /// Byte pair merging in its plainest words.
-fn by_definition(ranks: &Ranks, piece: &[u8]) -> Vec<Vec<u8>> {
+fn by_definition(ranks: &Ranks<'_>, piece: &[u8]) -> Vec<Vec<u8>> {
     let mut parts: Vec<Vec<u8>> = piece.iter().map(|&b| vec![b]).collect();
     loop {
         let joined = parts.windows(2).enumerate().map(|(at, pair)| (ranks.rank(&pair.concat()), at));

@@ -14,10 +14,14 @@ use serde::de::{self, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
+use crate::tokenizer::Kind;
+
 /// A file in the form the library reads, and what was seen on the way.
 pub(super) struct Canonical {
     /// The file's text.
     pub(super) text: String,
+    /// How it cuts text.
+    pub(super) kind: Kind,
     /// Tokens of the vocabulary, added ones not counted.
     pub(super) vocab_size: usize,
     /// Ids of added tokens that the file calls special.
@@ -64,7 +68,24 @@ pub(super) fn canonical(text: &str, specials: &[&str]) -> Result<Canonical, Stri
     let (vocab, first_filler) =
         filled.as_ref().map_or((vocab, None), |(text, id)| (text.as_str(), Some(*id)));
     let text = put_back(&small_root, vocab, merges.as_deref());
-    Ok(Canonical { text, vocab_size: census.entries, control_ids, first_filler })
+    Ok(Canonical {
+        text,
+        kind: kind(&small_root["model"]),
+        vocab_size: census.entries,
+        control_ids,
+        first_filler,
+    })
+}
+
+fn kind(model: &Value) -> Kind {
+    match model["type"].as_str() {
+        Some("BPE") if model["byte_level"] == Value::Bool(true) => Kind::ByteLevelBpe,
+        Some("BPE") => Kind::CharacterBpe,
+        Some("Unigram") => Kind::Unigram,
+        Some("WordPiece") => Kind::WordPiece,
+        Some("WordLevel") => Kind::WordLevel,
+        _ => Kind::Other,
+    }
 }
 
 fn small(fields: &Fields<'_>) -> Result<Map<String, Value>, String> {

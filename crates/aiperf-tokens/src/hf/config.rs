@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use super::read_text;
 use crate::error::TokenizerError;
+use crate::file::read_text;
 use crate::template::{ChatTemplate, SpecialTokens};
 
 const CONFIG_FILE: &str = "tokenizer_config.json";
@@ -81,6 +81,11 @@ impl Config {
             template = template.with_tool_template(&tools.text).map_err(refuse(tools))?;
         }
         Ok(Some(template))
+    }
+
+    /// The file that holds the chat template.
+    pub(super) fn template_path(&self) -> Option<PathBuf> {
+        self.template.as_ref().or(self.tool_template.as_ref()).map(|source| source.path.clone())
     }
 
     /// Texts of all special tokens.

@@ -9,7 +9,6 @@ mod config;
 
 use std::cell::RefCell;
 use std::fmt;
-use std::fs;
 use std::path::Path;
 
 use rustc_hash::FxHashSet;
@@ -18,8 +17,9 @@ use tokenizers::pipeline::{EncodeOptions, Override, PipelineToken, PipelineToken
 use self::canonical::Canonical;
 use self::config::Config;
 use crate::error::TokenizerError;
+use crate::file::read_text;
 use crate::template::{ChatTemplate, SpecialTokens};
-use crate::tokenizer::Tokenizer;
+use crate::tokenizer::{Origin, Tokenizer};
 
 /// The file that holds a vocabulary.
 pub(crate) const TOKENIZER_FILE: &str = "tokenizer.json";
@@ -32,6 +32,7 @@ const PROBE: &str =
 /// A vocabulary in Hugging Face form.
 pub(crate) struct HuggingFace {
     name: String,
+    origin: Origin,
     pipeline: PipelineTokenizer,
     options: EncodeOptions,
     vocab_size: usize,
@@ -61,12 +62,6 @@ impl HuggingFace {
     /// Opens `folder`, which must hold a `tokenizer.json`.
     pub(crate) fn open_folder(name: &str, folder: &Path) -> Result<Self, TokenizerError> {
         let file = folder.join(TOKENIZER_FILE);
-        if !file.is_file() {
-            return Err(TokenizerError::FolderWithoutTokenizer {
-                path: folder.to_owned(),
-                holds: names_in(folder)?,
-            });
-        }
         let config = Config::read(folder)?;
         Self::load(name, &file, &config)
     }
@@ -87,7 +82,7 @@ impl HuggingFace {
         let broken = |detail: String| TokenizerError::Broken { path: file.to_owned(), detail };
         let text = read_text(file)?;
         let special_texts = config.special_texts();
-        let Canonical { text, vocab_size, control_ids, first_filler } =
+        let Canonical { text, kind, vocab_size, control_ids, first_filler } =
             canonical::canonical(&text, &special_texts).map_err(&broken)?;
         let pipeline = tokenizers::from_json(&text).map_err(|e| broken(e.to_string()))?;
         drop(text);
@@ -105,6 +100,7 @@ impl HuggingFace {
         let template = config.template()?;
         let mut tokenizer = Self {
             name: name.to_owned(),
+            origin: Origin { kind, path: Some(file.to_owned()), template: config.template_path() },
             pipeline,
             options,
             vocab_size,
@@ -137,6 +133,10 @@ impl HuggingFace {
 impl Tokenizer for HuggingFace {
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn origin(&self) -> Origin {
+        self.origin.clone()
     }
 
     fn encode(&self, text: &str, ids: &mut Vec<u32>) {
@@ -186,31 +186,4 @@ impl Tokenizer for HuggingFace {
     fn token_id(&self, token: &str) -> Option<u32> {
         self.pipeline.get_added_vocabulary().token_to_id(token)
     }
-}
-
-/// Reads a text file, with the path in the error.
-fn read_text(path: &Path) -> Result<String, TokenizerError> {
-    let bytes =
-        fs::read(path).map_err(|source| TokenizerError::Unreadable { path: path.to_owned(), source })?;
-    String::from_utf8(bytes).map_err(|e| TokenizerError::Broken {
-        path: path.to_owned(),
-        detail: format!("it is not UTF-8 from byte {} on", e.utf8_error().valid_up_to()),
-    })
-}
-
-/// Names of what a folder holds, sorted, the first ten alone.
-fn names_in(folder: &Path) -> Result<Vec<String>, TokenizerError> {
-    const MOST: usize = 10;
-    let unreadable = |source| TokenizerError::Unreadable { path: folder.to_owned(), source };
-    let mut names: Vec<String> = fs::read_dir(folder)
-        .map_err(unreadable)?
-        .filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned()))
-        .collect();
-    names.sort();
-    if names.len() > MOST {
-        let more = names.len() - MOST;
-        names.truncate(MOST);
-        names.push(format!("and {more} more"));
-    }
-    Ok(names)
 }
