@@ -89,7 +89,8 @@ impl Cutter {
         }
     }
 
-    fn by_sums(&self, start: Start, tokens: usize) -> Option<String> {
+    /// As [`Self::cut`] from running sums alone; `None` where they do not get there.
+    pub(crate) fn by_sums(&self, start: Start, tokens: usize) -> Option<String> {
         let (head, head_words, head_tokens) = self.head(start, tokens)?;
         let from = start.second() + head_words - 1;
         let run = self.run(from, tokens - head_tokens)?;

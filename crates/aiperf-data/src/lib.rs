@@ -13,6 +13,8 @@ mod error;
 #[cfg(test)]
 mod exactness;
 mod file;
+mod lengths;
+mod markers;
 mod models;
 mod search;
 mod synthetic;
@@ -26,6 +28,8 @@ use aiperf_core::plan::{DatasetPlan, FileFormat, Plan};
 use aiperf_tokens::Tokenizer;
 
 pub use error::{DataError, RowProblem};
+pub use lengths::{GuessErrors, LengthCheck, LengthMiss, check_lengths};
+pub use markers::{MarkerCost, MarkerTarget, marker, marker_cost};
 pub use workload::{Sequential, Workload, WorkloadFacts, WorkloadKind, repeat_notes};
 
 /// Opens the workload of a plan. Synthetic prompts need the run's `tokenizer`; files do not.

@@ -18,6 +18,7 @@ mod file;
 mod hf;
 mod hub;
 mod open;
+mod probe;
 mod template;
 mod tokenizer;
 
@@ -26,5 +27,6 @@ pub use count::count_chat;
 pub use error::{CountError, HubProblem, TemplateError, TokenizerError};
 pub use hub::{HubCache, HubName};
 pub use open::{known_encodings, open, open_with};
+pub use probe::{Probe, ProbeSample, probe};
 pub use template::{ChatTemplate, Conversation, SpecialTokens};
 pub use tokenizer::{Kind, Origin, Tokenizer};

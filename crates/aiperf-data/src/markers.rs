@@ -1,0 +1,185 @@
+//! Cache-bust markers: short texts that make a prompt's beginning (or end) one that no prefix cache has seen.
+//!
+//! A marker is a function of the run's id and of which session it belongs to, so every request of one session carries the same
+//! one, and no two sessions do. The texts are AIPerf's.
+
+use std::fmt::Write as _;
+
+use aiperf_tokens::Tokenizer;
+use sha2::{Digest, Sha256};
+
+/// Hexadecimal digits of a digest that a marker shows.
+const DIGITS: usize = 12;
+/// Markers that the estimate of their cost is the mean of.
+const SAMPLES: u64 = 8;
+
+/// Where a marker lands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum MarkerTarget {
+    /// At the start of the system message.
+    SystemPrefix,
+    /// At the end of the system message.
+    SystemSuffix,
+    /// At the start of the first user message.
+    FirstTurnPrefix,
+    /// At the end of the first user message.
+    FirstTurnSuffix,
+    /// At the start of the system message, of warm-up requests alone.
+    WarmupIsolationSystem,
+    /// At the start of the first user message, of warm-up requests alone.
+    WarmupIsolationFirstTurn,
+}
+
+impl MarkerTarget {
+    /// All of them, in the order of help and reports.
+    pub const ALL: [Self; 6] = [
+        Self::SystemPrefix,
+        Self::SystemSuffix,
+        Self::FirstTurnPrefix,
+        Self::FirstTurnSuffix,
+        Self::WarmupIsolationSystem,
+        Self::WarmupIsolationFirstTurn,
+    ];
+
+    /// The name users type and files hold.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::SystemPrefix => "system_prefix",
+            Self::SystemSuffix => "system_suffix",
+            Self::FirstTurnPrefix => "first_turn_prefix",
+            Self::FirstTurnSuffix => "first_turn_suffix",
+            Self::WarmupIsolationSystem => "warmup_isolation_system",
+            Self::WarmupIsolationFirstTurn => "warmup_isolation_first_turn",
+        }
+    }
+
+    /// It marks warm-up requests alone, all with one text.
+    pub const fn is_warmup_isolation(self) -> bool {
+        matches!(self, Self::WarmupIsolationSystem | Self::WarmupIsolationFirstTurn)
+    }
+
+    /// It stands behind the text, not before.
+    pub const fn is_suffix(self) -> bool {
+        matches!(self, Self::SystemSuffix | Self::FirstTurnSuffix)
+    }
+}
+
+/// The marker of a session: of the run `benchmark_id`, the `pass`-th time through the data, session number `index`, for
+/// the conversation `trace`. The blank line that parts it from the text is inside.
+pub fn marker(target: MarkerTarget, benchmark_id: &str, pass: u64, index: u64, trace: &str) -> String {
+    if target.is_warmup_isolation() {
+        return "[warmup]\n\n".to_owned();
+    }
+    let digest = Sha256::digest(format!("{benchmark_id}:{pass}:{index}:{trace}"));
+    let mut out = String::with_capacity(DIGITS + 8);
+    if target.is_suffix() {
+        out.push_str("\n\n");
+    }
+    out.push_str("[rid:");
+    for byte in &digest[..DIGITS / 2] {
+        // Writing to a String cannot fail.
+        let _ = write!(out, "{byte:02x}");
+    }
+    out.push(']');
+    if !target.is_suffix() {
+        out.push_str("\n\n");
+    }
+    out
+}
+
+/// What markers cost, tokens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MarkerCost {
+    /// AIPerf's estimate: the mean of the samples, rounded, halves to even; 0 for warm-up isolation, which marks no measured
+    /// request.
+    pub estimate: usize,
+    /// Tokens of eight markers, each counted alone.
+    pub samples: Vec<usize>,
+}
+
+/// Counts markers of `target` as `tokenizer` does.
+pub fn marker_cost(tokenizer: &dyn Tokenizer, target: MarkerTarget) -> MarkerCost {
+    let samples: Vec<usize> = (0..SAMPLES)
+        .map(|i| tokenizer.count(&marker(target, "estimator", i, i, &format!("estimator-{i}"))))
+        .collect();
+    let mean = samples.iter().sum::<usize>() as f64 / samples.len() as f64;
+    let estimate = if target.is_warmup_isolation() { 0 } else { mean.round_ties_even() as usize };
+    MarkerCost { estimate, samples }
+}
+
+#[cfg(test)]
+mod tests {
+    use aiperf_core::plan::TokenizerPlan;
+
+    use super::*;
+
+    /// Digests of AIPerf 0.13.0's marker factory.
+    #[test]
+    fn digests_are_those_of_the_reference() {
+        for (benchmark_id, number, trace, digest) in [
+            ("estimator", 0, "estimator-0", "8e15353008f0"),
+            ("estimator", 1, "estimator-1", "aa4ebc4be507"),
+            ("estimator", 2, "estimator-2", "a3a0193ebdfe"),
+            ("estimator", 3, "estimator-3", "a85a26fafbc9"),
+            ("estimator", 4, "estimator-4", "d92da992430f"),
+            ("estimator", 5, "estimator-5", "219645128b72"),
+            ("estimator", 6, "estimator-6", "2ca036eb9f53"),
+            ("estimator", 7, "estimator-7", "a9f20f688655"),
+            ("bench-1", 0, "session_000000", "0a94b9f333c8"),
+            ("bench-1", 1, "session_000000", "a0bcc75dcff2"),
+            ("0b9f6c1e-8d2a-4f0e-9d5a-1f2e3d4c5b6a", 3, "trace/with:colon", "2b79d26f90a2"),
+        ] {
+            let text = |target| marker(target, benchmark_id, number, number, trace);
+            for target in [MarkerTarget::SystemPrefix, MarkerTarget::FirstTurnPrefix] {
+                assert_eq!(text(target), format!("[rid:{digest}]\n\n"));
+            }
+            for target in [MarkerTarget::SystemSuffix, MarkerTarget::FirstTurnSuffix] {
+                assert_eq!(text(target), format!("\n\n[rid:{digest}]"));
+            }
+            for target in [MarkerTarget::WarmupIsolationSystem, MarkerTarget::WarmupIsolationFirstTurn] {
+                assert_eq!(text(target), "[warmup]\n\n");
+            }
+        }
+    }
+
+    #[test]
+    fn every_part_of_a_session_s_identity_counts() {
+        let base = marker(MarkerTarget::SystemPrefix, "run", 0, 1, "a");
+        for other in [
+            marker(MarkerTarget::SystemPrefix, "run2", 0, 1, "a"),
+            marker(MarkerTarget::SystemPrefix, "run", 1, 1, "a"),
+            marker(MarkerTarget::SystemPrefix, "run", 0, 2, "a"),
+            marker(MarkerTarget::SystemPrefix, "run", 0, 1, "b"),
+        ] {
+            assert_ne!(base, other);
+        }
+    }
+
+    #[test]
+    fn costs_are_those_of_the_reference() {
+        let builtin = aiperf_tokens::open(&TokenizerPlan { name: "builtin".into() }).expect("it is built in");
+        for target in MarkerTarget::ALL {
+            let cost = marker_cost(&*builtin, target);
+            let (estimate, samples) = match target {
+                MarkerTarget::SystemPrefix | MarkerTarget::FirstTurnPrefix => {
+                    (10, vec![11, 11, 11, 10, 9, 9, 11, 10])
+                }
+                MarkerTarget::SystemSuffix | MarkerTarget::FirstTurnSuffix => {
+                    (11, vec![12, 12, 12, 11, 10, 10, 12, 11])
+                }
+                _ => (0, vec![builtin.count("[warmup]\n\n"); 8]),
+            };
+            assert_eq!(cost, MarkerCost { estimate, samples }, "{}", target.name());
+        }
+    }
+
+    #[test]
+    fn names_are_distinct_and_told_apart() {
+        let names: std::collections::HashSet<_> = MarkerTarget::ALL.map(MarkerTarget::name).into();
+        assert_eq!(names.len(), MarkerTarget::ALL.len());
+        for target in MarkerTarget::ALL {
+            assert_eq!(target.name().ends_with("suffix"), target.is_suffix());
+            assert_eq!(target.name().starts_with("warmup"), target.is_warmup_isolation());
+        }
+    }
+}
