@@ -5,7 +5,10 @@ pub mod clock;
 #[cfg(feature = "async")]
 pub mod deadlines;
 pub mod limits;
+#[cfg(feature = "async")]
+pub mod receive;
 pub mod sched;
+pub mod signals;
 pub mod terminal;
 pub mod timer;
 pub mod usage;

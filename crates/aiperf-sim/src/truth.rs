@@ -47,7 +47,8 @@ pub struct TruthRecord {
     pub outcome: TruthOutcome,
     /// The fault that was chosen for it.
     pub fault: Option<String>,
-    /// The read that brought the first byte of the request.
+    /// When the kernel received the first bytes of the request (where it tells, else when they were read): waiting for a busy
+    /// server is the server's time.
     pub arrival_ns: u64,
     /// The request was whole.
     pub body_ns: u64,

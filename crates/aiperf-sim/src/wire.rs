@@ -1,4 +1,4 @@
-//! A connection as hyper sees it, with what hyper does not offer: stamps where reads return and before writes begin, word of
+//! A connection as hyper sees it, with what hyper does not offer: stamps where bytes arrive and before writes begin, word of
 //! when a frame has left, writes cut into pieces, resets.
 
 use std::cell::{Cell, RefCell};
@@ -9,6 +9,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use aiperf_os::mono_ns;
+use aiperf_os::receive::{poll_receive, stamp_arrivals};
 use bytes::Bytes;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::rt::TokioIo;
@@ -16,6 +17,9 @@ use tokio::net::TcpStream;
 
 use crate::desk::{Desk, Sleep};
 use crate::ticket::Ticket;
+
+/// Most bytes of a request's first read: its head, and of most the body.
+const FIRST_READ: usize = 8192;
 
 /// How a connection is to be broken.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,7 +43,7 @@ pub(crate) enum Shape {
 /// What connection, handler and body of one connection share. All on one thread.
 #[derive(Debug)]
 pub(crate) struct WireControl {
-    /// The read that brought the first byte of the request being read; 0 before.
+    /// When the kernel received the first bytes of the request being read; 0 before.
     pub(crate) first_read_ns: Cell<u64>,
     /// A frame was handed to hyper and no write has begun since.
     armed: Cell<bool>,
@@ -129,6 +133,7 @@ pub(crate) struct Wire {
 
 impl Wire {
     pub(crate) fn new(stream: TcpStream, control: Rc<WireControl>, desk: Rc<Desk>) -> Self {
+        stamp_arrivals(&stream);
         Self { io: TokioIo::new(stream), control, desk, pause: None }
     }
 
@@ -171,13 +176,24 @@ impl Read for Wire {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-        buf: ReadBufCursor<'_>,
+        mut buf: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        let result = Pin::new(&mut self.io).poll_read(cx, buf);
-        if result.is_ready() && self.control.first_read_ns.get() == 0 {
-            self.control.first_read_ns.set(mono_ns());
+        if self.control.first_read_ns.get() > 0 {
+            return Pin::new(&mut self.io).poll_read(cx, buf);
         }
-        result
+        // The first bytes of a request take a way of their own: this thread may have been busy with other streams when they came,
+        // and its lateness is the server's, not the client's.
+        let mut first = [0; FIRST_READ];
+        let room = first.len().min(buf.remaining());
+        match poll_receive(self.io.inner(), cx, &mut first[..room]) {
+            Poll::Ready(Ok((n, arrived_ns))) => {
+                self.control.first_read_ns.set(arrived_ns);
+                buf.put_slice(&first[..n]);
+                Poll::Ready(Ok(()))
+            }
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Pending => Poll::Pending,
+        }
     }
 }
 
