@@ -8,7 +8,6 @@ pub mod limits;
 #[cfg(feature = "async")]
 pub mod receive;
 pub mod sched;
-pub mod signals;
 pub mod terminal;
 pub mod timer;
 pub mod usage;
