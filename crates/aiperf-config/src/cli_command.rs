@@ -2,9 +2,11 @@
 
 use std::ffi::OsString;
 
+use aiperf_core::secret::{REDACTED, is_credential, is_sensitive_header};
+
 use crate::flags::{Word, classify};
 use crate::options::Id;
-use crate::redact::{REDACTED, is_credential, is_sensitive_header, redact_url};
+use crate::redact::redact_url;
 
 /// `aiperf profile …` for the words after `profile`.
 pub(crate) fn cli_command(argv: &[OsString]) -> String {

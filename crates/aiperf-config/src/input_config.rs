@@ -2,10 +2,11 @@
 //! secret. Numbers are those that count, so a reader of the file sees the run and not its defaults.
 
 use aiperf_core::plan::{Arrival, ExportLevel, Pacing, PhaseKind, PhasePlan, Plan, Ui};
+use aiperf_core::secret::{REDACTED, shown_header};
 use serde_json::{Map, Value as Json, json};
 
 use crate::options::Id;
-use crate::redact::{REDACTED, redact_url, shown_header};
+use crate::redact::redact_url;
 use crate::settings::Settings;
 use crate::value::Value;
 
@@ -25,6 +26,9 @@ pub(crate) fn input_config(settings: &Settings, plan: &Plan) -> Json {
     let mut tokenizer = Map::new();
     if let Some(name) = settings.text(Id::Tokenizer) {
         put(&mut tokenizer, "name", name);
+    }
+    if let Some(revision) = settings.text(Id::TokenizerRevision) {
+        put(&mut tokenizer, "revision", revision);
     }
     let mut runtime = Map::new();
     put(

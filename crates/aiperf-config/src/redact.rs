@@ -1,32 +1,7 @@
-//! Which texts are secrets, and what is written in their place. Used for everything that reaches a file or a screen.
+//! What is left of URLs and configurations when their secrets are taken out.
 
+use aiperf_core::secret::{REDACTED, is_sensitive_header, shown_header};
 use serde_json::Value as Json;
-
-/// Written in place of a secret; AIPerf's word.
-pub(crate) const REDACTED: &str = "<redacted>";
-
-/// Parts of a header name that tell of a credential. A wrong guess costs readability, a missed one a leak.
-const SENSITIVE_PARTS: &[&str] = &[
-    "auth",
-    "token",
-    "secret",
-    "password",
-    "passwd",
-    "credential",
-    "cookie",
-    "apikey",
-    "api-key",
-    "api_key",
-    "session",
-    "signature",
-    "sas-key",
-    "access-key",
-    "private-key",
-    "subscription-key",
-    "functions-key",
-    "csrf",
-    "xsrf",
-];
 
 /// Query parameters that carry credentials, with `-`, `_` and spaces dropped.
 const SENSITIVE_PARAMETERS: &[&str] = &[
@@ -53,23 +28,6 @@ const SENSITIVE_PARAMETERS: &[&str] = &[
     "xgoogsignature",
     "xgoogcredential",
 ];
-
-/// Whether a header of this name carries a credential.
-pub(crate) fn is_sensitive_header(name: &str) -> bool {
-    let name = name.to_lowercase();
-    SENSITIVE_PARTS.iter().any(|part| name.contains(part))
-}
-
-/// Whether a header's value tells of a credential although its name does not.
-pub(crate) fn is_credential(value: &str) -> bool {
-    let value = value.to_lowercase();
-    ["bearer ", "basic "].iter().any(|scheme| value.contains(scheme))
-}
-
-/// What is shown of a header's value.
-pub(crate) fn shown_header<'a>(name: &str, value: &'a str) -> &'a str {
-    if is_sensitive_header(name) || is_credential(value) { REDACTED } else { value }
-}
 
 /// A URL without user information and without the values of credential parameters.
 pub(crate) fn redact_url(url: &str) -> String {
@@ -180,14 +138,6 @@ mod tests {
             "http://h?a=1&api%5Fkey=<redacted>&token_count=3#f"
         );
         assert_eq!(redact_url("sim://?ttft=20"), "sim://?ttft=20");
-    }
-
-    #[test]
-    fn credential_headers_are_known_by_their_names() {
-        for name in ["Authorization", "x-api-key", "Cookie", "X-Acme-Token", "Ocp-Apim-Subscription-Key"] {
-            assert!(is_sensitive_header(name), "{name}");
-        }
-        assert!(!is_sensitive_header("X-Team"));
     }
 
     #[test]

@@ -9,6 +9,7 @@ pub mod conversation;
 pub mod exchange;
 pub mod outcome;
 pub mod plan;
+pub mod secret;
 pub mod text;
 pub mod ticket;
 pub mod time;
