@@ -49,8 +49,6 @@ pub enum Disposition {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
-    /// Making the body.
-    Encode,
     /// Name resolution.
     Resolve,
     /// TCP connect.
@@ -95,8 +93,6 @@ pub enum FailureKind {
     Malformed,
     /// Over the response size cap.
     TooLarge,
-    /// The request body could not be made.
-    Encode,
     /// We dropped it on purpose; the outcome is [`Outcome::Cancelled`], this only words it for the files.
     Cancelled,
 }

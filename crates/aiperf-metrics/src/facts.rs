@@ -22,7 +22,7 @@ pub struct Capabilities {
 /// are not chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChunkFact {
-    /// Arrival of its first byte, monotonic nanoseconds.
+    /// When its content was whole: the read that brought the last byte of its data, monotonic nanoseconds.
     pub at_ns: u64,
     /// Whether it carries answer text or a tool call, not reasoning alone.
     pub answer: bool,

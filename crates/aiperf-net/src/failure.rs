@@ -41,7 +41,7 @@ pub(crate) fn tls(authority: &str, error: &io::Error) -> Failure {
 /// Our time limit. The message says what had not come and names the limit.
 pub(crate) fn timeout(stage: Stage, timeout_ns: u64) -> Failure {
     let missing = match stage {
-        Stage::Encode | Stage::Resolve => "no address",
+        Stage::Resolve => "no address",
         Stage::Connect => "no connection",
         Stage::Tls => "no TLS session",
         Stage::Send => "the request could not be sent",

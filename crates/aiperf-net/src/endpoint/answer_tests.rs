@@ -1,7 +1,7 @@
 //! Reading answers: what counts as content, when it came, which failure wins.
 
 use aiperf_core::exchange::{ReadMark, Stamps};
-use aiperf_core::outcome::{CancelReason, Disposition};
+use aiperf_core::outcome::{CancelReason, Disposition, FailureKind};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -370,7 +370,7 @@ proptest! {
             };
             let choice = |index: usize| json!({"index": index, "delta": delta, "text": text,
                 "finish_reason": if text == "," { Some("stop") } else { None }});
-            let choices: Vec<Value> = (0..1 + usize::from(text == "}")).map(choice).collect();
+            let choices: Vec<Value> = (0..=usize::from(text == "}")).map(choice).collect();
             let object = if completions { "text_completion" } else { "chat.completion.chunk" };
             let usage = (text == "a").then(|| json!({"completion_tokens": 1}));
             let data = json!({"created": created, "object": object, "choices": choices, "usage": usage});

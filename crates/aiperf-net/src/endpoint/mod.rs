@@ -13,7 +13,7 @@ mod texts;
 
 use aiperf_core::conversation::Turn;
 use aiperf_core::exchange::Exchange;
-use aiperf_core::outcome::{Failure, FailureKind, Stage};
+use aiperf_core::outcome::Failure;
 use aiperf_core::plan::{EndpointKind, EndpointPlan};
 use aiperf_core::usage::Usage;
 use serde_json::{Map, Value};
@@ -29,21 +29,6 @@ pub enum EncodeError {
         #[source]
         source: serde_json::Error,
     },
-}
-
-impl EncodeError {
-    /// The error as the failure of its request.
-    pub fn to_failure(&self) -> Failure {
-        let cause = std::error::Error::source(self).map_or_else(String::new, |s| format!(": {s}"));
-        Failure {
-            kind: FailureKind::Encode,
-            stage: Stage::Encode,
-            code: None,
-            type_name: "ValueError".to_owned(),
-            message: format!("{self}{cause}"),
-            retryable: false,
-        }
-    }
 }
 
 /// What an answer says, with the moments its content became readable.
