@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use aiperf_core::plan::{Pacing, PhaseKind, Plan};
-use aiperf_core::time::{ClockAnchor, NS_PER_S, ns_to_seconds};
+use aiperf_core::time::{ClockAnchor, ns_to_seconds};
 use aiperf_data::Workload;
 use aiperf_metrics::{ErrorGroup, Summary, Window};
 use aiperf_report::{FileLine, Report, console, csv, json};
@@ -14,10 +14,7 @@ use crate::control::PhaseEnd;
 use crate::error::RunError;
 use crate::job::{RunEnd, Screen, is_synthetic};
 use crate::random_u64;
-use crate::reader::{Collected, PhaseResults};
-
-/// Columns of the console file, as AIPerf's.
-const FILE_WIDTH: usize = 140;
+use crate::reader::{Collected, PhaseResults, Starts};
 
 /// Everything a run leaves behind.
 pub(crate) struct Finished<'a> {
@@ -115,7 +112,7 @@ pub(crate) fn finish(run: Finished<'_>) -> RunEnd {
         files: &lines,
     };
     let json = if plan.artifacts.schema == 2 { json::summary_2(&report) } else { json::summary(&report) };
-    let console_file = console::render(&report, FILE_WIDTH, false);
+    let console_file = console::render(&report, console::EXPORT_WIDTH, false);
     for (path, bytes) in [
         (&paths[0].1, csv::summary(&report)),
         (&paths[1].1, json),
@@ -135,13 +132,12 @@ struct Done {
     kind: PhaseKind,
     summary: Summary,
     errors: Vec<ErrorGroup>,
-    /// From the first to the last start of a request.
-    span_ns: u64,
+    starts: Option<Starts>,
 }
 
 impl Done {
     fn new(kind: PhaseKind, results: PhaseResults, end: &PhaseEnd) -> Self {
-        let PhaseResults { mut recorder, errors, last_end_ns, starts_ns } = results;
+        let PhaseResults { mut recorder, errors, last_end_ns, starts } = results;
         recorder.set_unsent(end.unsent);
         recorder.set_scheduled(end.scheduled);
         let end_ns = if last_end_ns == 0 { end.end_ns } else { last_end_ns };
@@ -149,7 +145,7 @@ impl Done {
             kind,
             summary: recorder.summarise(Window { start_ns: end.start_ns, end_ns }),
             errors: errors.groups().to_vec(),
-            span_ns: starts_ns.map_or(0, |(first, last)| last - first),
+            starts,
         }
     }
 }
@@ -176,13 +172,11 @@ fn notes(plan: &Plan, workload: &dyn Workload, profiling: &Done, ends: &[PhaseEn
 fn rate_note(plan: &Plan, profiling: &Done) -> Option<String> {
     let phase = plan.phases.iter().find(|p| p.kind == PhaseKind::Profiling)?;
     let Pacing::Rate { per_second, .. } = phase.pacing else { return None };
-    let sent = profiling.summary.tally.sent;
-    // n arrivals span n − 1 gaps; the window also holds the last answers, so the span of starts is what counts.
-    let span_ns = profiling.span_ns;
-    let achieved =
-        (sent > 1 && span_ns > 0).then(|| (sent - 1) as f64 / (span_ns as f64 / NS_PER_S as f64))?;
+    // The window also holds the last answers, so the span of the starts is what counts.
+    let starts = profiling.starts?;
     Some(format!(
-        "Request rate: asked for {per_second:.2} requests/s, sent {achieved:.2} requests/s over {:.2} s.",
-        ns_to_seconds(span_ns)
+        "Request rate: asked for {per_second:.2} requests/s, sent {:.2} requests/s over {:.2} s.",
+        starts.per_second()?,
+        ns_to_seconds(starts.last_ns - starts.first_ns)
     ))
 }

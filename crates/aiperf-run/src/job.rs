@@ -159,7 +159,6 @@ impl Job {
                 plan.runtime.stats_interval_s,
             ),
             alive: shards,
-            panicked: 0,
         };
         let composer = Composer::new(
             self.workload.clone(),
@@ -220,7 +219,8 @@ impl Job {
             composer = back;
             let stop = problem.is_some();
             problems.extend(problem);
-            if stop || control.interrupt.fired() || control.alive == 0 {
+            // A shard that is gone is told of when its thread is joined.
+            if stop || control.interrupt.fired() || control.alive < control.commands.len() {
                 break;
             }
         }

@@ -24,6 +24,8 @@ mod progress;
 mod reader;
 mod ring;
 mod shard;
+#[cfg(test)]
+mod toys;
 
 pub use artifacts::Folder;
 pub use error::RunError;

@@ -40,6 +40,8 @@ pub(crate) struct Counters {
     pub ended: AtomicU64,
     /// Requests that came due and were not sent.
     pub unsent: AtomicU64,
+    /// The highest session that sent a request, plus one: so many conversations are used up.
+    pub sessions: AtomicU64,
 }
 
 impl Counters {
@@ -61,33 +63,21 @@ impl Phase {
             })
             .is_ok()
     }
+
+    /// Whether nothing more is sent, whatever comes due: the cap was reached, or no more bodies come.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.ring.is_closed() || self.counters.sent.load(Ordering::Relaxed) >= self.window.max_requests
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use aiperf_core::plan::{Pacing, PhaseKind};
+    use crate::toys;
 
     #[test]
     fn claims_stop_at_the_cap_whoever_asks() {
-        let plan = PhasePlan {
-            name: "profiling".into(),
-            kind: PhaseKind::Profiling,
-            pacing: Pacing::Concurrency,
-            concurrency: Some(1),
-            requests: Some(1000),
-            duration_ns: None,
-            grace_ns: None,
-        };
-        let phase = Arc::new(Phase {
-            number: 0,
-            window: PhaseWindow::start(&plan, 1),
-            plan,
-            ring: Arc::new(Ring::new(1)),
-            permits: None,
-            next_session: AtomicU64::new(0),
-            counters: Counters::default(),
-        });
+        let phase = toys::phase(PhasePlan { requests: Some(1000), ..toys::closed_loop() }, 1);
         let threads: Vec<_> = (0..4)
             .map(|_| {
                 let phase = phase.clone();
@@ -97,5 +87,6 @@ mod tests {
         let won: usize = threads.into_iter().map(|t| t.join().expect("no panic")).sum();
         assert_eq!(won, 1000);
         assert_eq!(phase.counters.in_flight(), 1000);
+        assert!(phase.is_spent());
     }
 }

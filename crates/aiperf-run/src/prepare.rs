@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use aiperf_core::conversation::Turn;
 use aiperf_core::plan::EndpointKind;
-use aiperf_data::Workload;
+use aiperf_data::{Sequential, Workload};
 use aiperf_net::Endpoint;
 use aiperf_tokens::Tokenizer;
 use bytes::Bytes;
@@ -90,17 +90,17 @@ impl Composer {
         }
     }
 
-    /// Fills `ring` with the sessions of a phase: session `s` sends conversation `(base + s) mod len`. Ends after `limit`
+    /// Fills `ring` with the sessions of a phase: session `s` sends what session `base + s` of the run sends. Ends after `limit`
     /// sessions or when the ring closes.
     pub(crate) fn fill(&mut self, ring: &Ring<Arc<Prepared>>, base: u64, limit: u64) -> Result<(), RunError> {
-        let len = self.workload.len() as u64;
+        let order = Sequential::new(self.workload.len());
         for session in 0..limit {
             if ring.is_closed() {
                 break;
             }
-            let entry = ((base + session) % len) as usize;
-            let prepared = self.prepared(entry).inspect_err(|_| ring.close())?;
-            if ring.put(prepared).is_err() {
+            let prepared = self.prepared(order.entry_for(base + session)).inspect_err(|_| ring.close())?;
+            let bytes = prepared.bytes() as u64;
+            if ring.put(prepared, bytes).is_err() {
                 break;
             }
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use aiperf_core::exchange::Exchange;
 use aiperf_core::outcome::{Disposition, Outcome};
 use aiperf_core::plan::{EndpointPlan, ExportLevel, PhaseKind, Plan};
-use aiperf_core::time::{ClockAnchor, ns_to_ms};
+use aiperf_core::time::{ClockAnchor, ns_to_ms, ns_to_seconds};
 use aiperf_core::url::BaseUrl;
 use aiperf_metrics::{Capabilities, ChunkFact, ErrorSummary, Facts, Recorder, Value};
 use aiperf_net::sse::SseScanner;
@@ -43,8 +43,33 @@ pub(crate) struct PhaseResults {
     pub errors: ErrorSummary,
     /// End of the request that came back last, monotonic; 0 before the first.
     pub last_end_ns: u64,
-    /// First and last start of a request, monotonic.
-    pub starts_ns: Option<(u64, u64)>,
+    /// When sessions were started.
+    pub starts: Option<Starts>,
+}
+
+/// The first requests of sessions, which are what a rate paces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Starts {
+    /// How many.
+    pub sessions: u64,
+    /// The earliest and the latest, monotonic.
+    pub first_ns: u64,
+    pub last_ns: u64,
+}
+
+impl Starts {
+    fn add(into: &mut Option<Self>, at_ns: u64) {
+        let starts = into.get_or_insert(Self { sessions: 0, first_ns: at_ns, last_ns: at_ns });
+        starts.sessions += 1;
+        starts.first_ns = starts.first_ns.min(at_ns);
+        starts.last_ns = starts.last_ns.max(at_ns);
+    }
+
+    /// Starts per second: n of them span n − 1 gaps. `None` without a gap.
+    pub(crate) fn per_second(&self) -> Option<f64> {
+        let span_ns = self.last_ns - self.first_ns;
+        (self.sessions > 1 && span_ns > 0).then(|| (self.sessions - 1) as f64 / ns_to_seconds(span_ns))
+    }
 }
 
 /// What the reader leaves behind.
@@ -65,7 +90,7 @@ impl Collected {
                 recorder: Recorder::new(capabilities, anchor),
                 errors: ErrorSummary::default(),
                 last_end_ns: 0,
-                starts_ns: None,
+                starts: None,
             })
             .collect();
         Self { phases, files: Vec::new() }
@@ -189,8 +214,9 @@ impl Reader {
         let at = usize::from(ticket.phase);
         let phase = &mut self.collected.phases[at];
         phase.last_end_ns = phase.last_end_ns.max(facts.end_ns);
-        let (first, last) = phase.starts_ns.unwrap_or((facts.start_ns, facts.start_ns));
-        phase.starts_ns = Some((first.min(facts.start_ns), last.max(facts.start_ns)));
+        if ticket.turn == 0 {
+            Starts::add(&mut phase.starts, facts.start_ns);
+        }
         let values = phase.recorder.record(&facts);
         if let Some(failure) = &answer.failure {
             phase.errors.add(failure);
@@ -317,5 +343,21 @@ impl Latest {
         self.ttft_ms.absorb(&seen.ttft_ms);
         self.itl_ms.absorb(&seen.itl_ms);
         self.latency_ms.absorb(&seen.latency_ms);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_that_of_the_gaps_in_whatever_order_answers_come() {
+        let mut starts = None;
+        Starts::add(&mut starts, 2_000_000_000);
+        assert_eq!(starts.and_then(|s| s.per_second()), None, "one start has no gap");
+        for at_ns in [1_000_000_000, 1_500_000_000] {
+            Starts::add(&mut starts, at_ns);
+        }
+        assert_eq!(starts.and_then(|s| s.per_second()), Some(2.0));
     }
 }

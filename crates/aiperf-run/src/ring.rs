@@ -1,50 +1,79 @@
 //! The hand-over of prepared conversations to the shards, in session order and in bounded memory.
 //!
 //! A ring of slots keyed by session number. The composer fills it in order and waits while the slot ahead is still
-//! taken; a session takes its slot as it is sent. Each slot has its own lock, touched by one session and the composer
-//! alone, so the send path shares nothing with its neighbours. No deadlock: sessions are started in order, so whatever
-//! the composer waits for is ready and its session is on its way.
+//! taken or enough bytes lie ready; a session takes its slot as it is sent. Each slot has its own lock, touched by its
+//! sessions and the composer alone, so the send path shares nothing with its neighbours. No deadlock: sessions are started
+//! in order, so whatever the composer waits for is ready and its session is on its way.
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
+use tokio::sync::Notify;
+
 /// The ring closed before the session's item came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Closed;
 
 #[derive(Debug)]
-enum Slot<T> {
-    Empty,
-    Ready(u64, T),
-    Wanted(u64, Waker),
+struct Slot<T> {
+    ready: Option<Ready<T>>,
+    /// Sessions that asked for an item that is not there yet; more than one when they are laps ahead of the composer.
+    waiting: Vec<(u64, Waker)>,
+}
+
+#[derive(Debug)]
+struct Ready<T> {
+    session: u64,
+    bytes: u64,
+    item: T,
 }
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Ring<T> {
     slots: Vec<Mutex<Slot<T>>>,
+    limit: Ahead,
     /// Items put in so far.
     filled: AtomicU64,
+    /// Items and bytes that are ready and not taken.
+    ready_items: AtomicU64,
+    ready_bytes: AtomicU64,
     closed: AtomicBool,
-    /// What the composer and the starter of a phase wait on.
+    /// What the composer waits on.
     gate: Mutex<()>,
-    moved: Condvar,
-    /// Set while somebody waits on `moved`, so that a taker pays for a wake-up only then.
-    somebody_waits: AtomicBool,
+    taken: Condvar,
+    /// Set while the composer waits, so that a taker pays for a wake-up only then.
+    composer_waits: AtomicBool,
+    /// What the starter of a phase waits on.
+    put: Notify,
+}
+
+/// How far ahead the composer may be, beside one lap.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ahead {
+    /// So many items may be ready whatever they weigh.
+    pub items: u64,
+    /// Beyond those, so many bytes.
+    pub bytes: u64,
 }
 
 impl<T> Ring<T> {
     /// An empty ring of `slots` slots.
-    pub(crate) fn new(slots: usize) -> Self {
+    pub(crate) fn new(slots: usize, limit: Ahead) -> Self {
+        let empty = || Mutex::new(Slot { ready: None, waiting: Vec::new() });
         Self {
-            slots: (0..slots.max(1)).map(|_| Mutex::new(Slot::Empty)).collect(),
+            slots: (0..slots.max(1)).map(|_| empty()).collect(),
+            limit: Ahead { items: limit.items.max(1), ..limit },
             filled: AtomicU64::new(0),
+            ready_items: AtomicU64::new(0),
+            ready_bytes: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             gate: Mutex::new(()),
-            moved: Condvar::new(),
-            somebody_waits: AtomicBool::new(false),
+            taken: Condvar::new(),
+            composer_waits: AtomicBool::new(false),
+            put: Notify::new(),
         }
     }
 
@@ -53,30 +82,34 @@ impl<T> Ring<T> {
         self.slots[at].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts in the item of the next session, waiting for its slot to be free. Gives the item back when the ring closed.
-    pub(crate) fn put(&self, item: T) -> Result<(), T> {
+    /// Puts in the item of the next session, which weighs `bytes`, waiting for room. Gives the item back when the ring closed.
+    pub(crate) fn put(&self, item: T, bytes: u64) -> Result<(), T> {
         let session = self.filled.load(Ordering::Acquire);
         let mut item = Some(item);
         self.wait_until(|| {
-            if self.closed.load(Ordering::Acquire) {
+            if self.is_closed() {
                 return true;
             }
+            let is_far_ahead = self.ready_items.load(Ordering::Acquire) >= self.limit.items
+                && self.ready_bytes.load(Ordering::Acquire) + bytes > self.limit.bytes;
             let mut slot = self.slot(session);
-            if matches!(*slot, Slot::Ready(..)) {
+            if is_far_ahead || slot.ready.is_some() {
                 return false;
             }
-            // Whoever waits here re-checks its number: it may be a session a lap ahead.
-            if let Some(item) = item.take()
-                && let Slot::Wanted(_, waker) = std::mem::replace(&mut *slot, Slot::Ready(session, item))
-            {
-                waker.wake();
+            if let Some(item) = item.take() {
+                self.ready_items.fetch_add(1, Ordering::AcqRel);
+                self.ready_bytes.fetch_add(bytes, Ordering::AcqRel);
+                slot.ready = Some(Ready { session, bytes, item });
+                if let Some(at) = slot.waiting.iter().position(|(number, _)| *number == session) {
+                    slot.waiting.swap_remove(at).1.wake();
+                }
             }
             true
         });
         match item {
             None => {
                 self.filled.store(session + 1, Ordering::Release);
-                self.announce();
+                self.put.notify_waiters();
                 Ok(())
             }
             Some(item) => Err(item),
@@ -90,52 +123,34 @@ impl<T> Ring<T> {
 
     fn poll_take(&self, session: u64, cx: &Context<'_>) -> Poll<Result<T, Closed>> {
         let mut slot = self.slot(session);
-        match std::mem::replace(&mut *slot, Slot::Empty) {
-            Slot::Ready(number, item) if number == session => {
-                drop(slot);
-                self.announce();
-                Poll::Ready(Ok(item))
-            }
-            other => {
-                if self.closed.load(Ordering::Acquire) {
-                    *slot = other;
-                    return Poll::Ready(Err(Closed));
-                }
-                *slot = match other {
-                    // The item of a session a lap behind, not taken yet.
-                    Slot::Ready(number, item) => {
-                        *slot = Slot::Ready(number, item);
-                        cx.waker().wake_by_ref();
-                        return Poll::Pending;
-                    }
-                    // The session with the lower number is served first; the other asks again.
-                    Slot::Wanted(number, waker) if number < session => {
-                        cx.waker().wake_by_ref();
-                        Slot::Wanted(number, waker)
-                    }
-                    Slot::Wanted(number, waker) => {
-                        if number > session {
-                            waker.wake();
-                        }
-                        Slot::Wanted(session, cx.waker().clone())
-                    }
-                    Slot::Empty => Slot::Wanted(session, cx.waker().clone()),
-                };
-                Poll::Pending
-            }
+        if let Some(ready) = slot.ready.take_if(|ready| ready.session == session) {
+            drop(slot);
+            self.ready_items.fetch_sub(1, Ordering::AcqRel);
+            self.ready_bytes.fetch_sub(ready.bytes, Ordering::AcqRel);
+            self.wake_composer();
+            return Poll::Ready(Ok(ready.item));
         }
+        // Closing locks every slot after it set the mark, so a session that misses the mark is woken.
+        if self.is_closed() {
+            return Poll::Ready(Err(Closed));
+        }
+        match slot.waiting.iter_mut().find(|(number, _)| *number == session) {
+            Some((_, waker)) => waker.clone_from(cx.waker()),
+            None => slot.waiting.push((session, cx.waker().clone())),
+        }
+        Poll::Pending
     }
 
-    /// Ends it: the composer stops, waiting sessions get [`Closed`].
+    /// Ends it: the composer stops, what is ready is dropped, waiting sessions get [`Closed`].
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
         for slot in &self.slots {
             let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Slot::Wanted(_, waker) = std::mem::replace(&mut *slot, Slot::Empty) {
-                waker.wake();
-            }
+            slot.ready = None;
+            slot.waiting.drain(..).for_each(|(_, waker)| waker.wake());
         }
-        self.announce();
+        self.wake_composer();
+        self.put.notify_waiters();
     }
 
     /// Whether [`Ring::close`] was called.
@@ -143,41 +158,38 @@ impl<T> Ring<T> {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Items put in so far.
-    pub(crate) fn filled(&self) -> u64 {
-        self.filled.load(Ordering::Acquire)
-    }
-
-    /// Blocks until `count` items were put in or the ring closed.
-    pub(crate) fn wait_filled(&self, count: u64) {
-        self.wait_until(|| self.filled() >= count || self.is_closed());
-    }
-
-    fn announce(&self) {
-        // Pairs with the fence in `wait_until`: either the waiter sees what moved, or we see that it waits.
-        fence(Ordering::SeqCst);
-        if self.somebody_waits.load(Ordering::SeqCst) {
-            drop(self.gate.lock().unwrap_or_else(PoisonError::into_inner));
-            self.moved.notify_all();
+    /// Waits until `count` items (no more than may be ahead whatever they weigh) were put in or the ring closed.
+    pub(crate) async fn wait_filled(&self, count: u64) {
+        loop {
+            let put = self.put.notified();
+            if self.filled.load(Ordering::Acquire) >= count || self.is_closed() {
+                return;
+            }
+            put.await;
         }
     }
 
+    fn wake_composer(&self) {
+        // Pairs with the fence in `wait_until`: either the composer sees what was taken, or we see that it waits.
+        fence(Ordering::SeqCst);
+        if self.composer_waits.load(Ordering::SeqCst) {
+            drop(self.gate.lock().unwrap_or_else(PoisonError::into_inner));
+            self.taken.notify_one();
+        }
+    }
+
+    /// Blocks the composer, the only one who calls this.
     fn wait_until(&self, mut done: impl FnMut() -> bool) {
         if done() {
             return;
         }
         let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
-        loop {
-            self.somebody_waits.store(true, Ordering::SeqCst);
-            fence(Ordering::SeqCst);
-            if done() {
-                // Others may wait too; they set it again when they wake.
-                self.somebody_waits.store(false, Ordering::SeqCst);
-                self.moved.notify_all();
-                return;
-            }
-            gate = self.moved.wait(gate).unwrap_or_else(PoisonError::into_inner);
+        self.composer_waits.store(true, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        while !done() {
+            gate = self.taken.wait(gate).unwrap_or_else(PoisonError::into_inner);
         }
+        self.composer_waits.store(false, Ordering::SeqCst);
     }
 }
 
@@ -185,6 +197,10 @@ impl<T> Ring<T> {
 mod tests {
     use super::*;
     use std::sync::Arc;
+    use std::sync::atomic::AtomicUsize;
+    use std::task::Wake;
+
+    const ANY: Ahead = Ahead { items: u64::MAX, bytes: 0 };
 
     fn block_on<F: Future>(f: F) -> F::Output {
         tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(f)
@@ -192,10 +208,10 @@ mod tests {
 
     #[test]
     fn sessions_get_their_own_items_over_many_laps() {
-        let ring = Arc::new(Ring::new(4));
+        let ring = Arc::new(Ring::new(4, ANY));
         let producer = {
             let ring = ring.clone();
-            std::thread::spawn(move || (0..1000u64).map(|k| ring.put(k)).filter(Result::is_ok).count())
+            std::thread::spawn(move || (0..1000u64).flat_map(|k| ring.put(k, 1)).count())
         };
         block_on(async {
             for session in 0..1000 {
@@ -207,7 +223,7 @@ mod tests {
 
     #[test]
     fn takers_on_several_threads_lose_nothing() {
-        let ring = Arc::new(Ring::new(8));
+        let ring = Arc::new(Ring::new(8, ANY));
         let next = Arc::new(AtomicU64::new(0));
         let takers: Vec<_> = (0..4)
             .map(|_| {
@@ -227,20 +243,20 @@ mod tests {
             })
             .collect();
         for k in 0..5000u64 {
-            ring.put(k).expect("open");
+            ring.put(k, 1).expect("open");
         }
         let sum: u64 = takers.into_iter().map(|t| t.join().expect("no panic")).sum();
-        assert_eq!(sum, (0..5000).sum());
+        assert_eq!(sum, (0..5000).sum::<u64>());
     }
 
     #[test]
     fn closing_frees_both_sides() {
-        let ring = Arc::new(Ring::new(2));
-        ring.put(0u64).expect("open");
-        ring.put(1).expect("open");
+        let ring = Arc::new(Ring::new(2, ANY));
+        ring.put(0u64, 1).expect("open");
+        ring.put(1, 1).expect("open");
         let blocked = {
             let ring = ring.clone();
-            std::thread::spawn(move || ring.put(2))
+            std::thread::spawn(move || ring.put(2, 1))
         };
         let waiting = {
             let ring = ring.clone();
@@ -253,13 +269,70 @@ mod tests {
 
     #[test]
     fn the_starter_waits_for_enough() {
-        let ring = Arc::new(Ring::new(16));
+        let ring = Arc::new(Ring::new(16, ANY));
         let producer = {
             let ring = ring.clone();
-            std::thread::spawn(move || (0..5u64).for_each(|k| ring.put(k).expect("open")))
+            std::thread::spawn(move || (0..5u64).for_each(|k| ring.put(k, 1).expect("open")))
         };
-        ring.wait_filled(5);
-        assert_eq!(ring.filled(), 5);
+        block_on(ring.wait_filled(5));
+        assert_eq!(ring.filled.load(Ordering::Acquire), 5);
         producer.join().expect("no panic");
+        ring.close();
+        block_on(ring.wait_filled(6));
+    }
+
+    #[test]
+    fn the_composer_is_no_more_bytes_ahead_than_allowed() {
+        let ring = Arc::new(Ring::new(16, Ahead { items: 2, bytes: 10 }));
+        // Two may be ready whatever they weigh; a third only beside light ones.
+        ring.put(0u64, 100).expect("room");
+        ring.put(1, 1).expect("room");
+        let producer = {
+            let ring = ring.clone();
+            std::thread::spawn(move || ring.put(2, 1).and_then(|()| ring.put(3, 1)))
+        };
+        while !ring.composer_waits.load(Ordering::SeqCst) {
+            assert!(!producer.is_finished(), "it goes on beside 101 bytes");
+            std::thread::yield_now();
+        }
+        assert_eq!(ring.filled.load(Ordering::Acquire), 2);
+        assert_eq!(block_on(ring.take(0)), Ok(0));
+        producer.join().expect("no panic").expect("open");
+        for session in 1..4 {
+            assert_eq!(block_on(ring.take(session)), Ok(session));
+        }
+        assert_eq!(ring.ready_items.load(Ordering::Acquire), 0);
+    }
+
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn sessions_laps_ahead_sleep_until_their_own_item_comes() {
+        let ring = Ring::new(2, ANY);
+        let wakes: [Arc<Wakes>; 3] = Default::default();
+        let poll = |session: u64, wakes: &Arc<Wakes>| {
+            ring.poll_take(session, &Context::from_waker(&Waker::from(wakes.clone())))
+        };
+        for lap in [2, 0, 1] {
+            assert_eq!(poll(lap as u64 * 2, &wakes[lap]), Poll::Pending);
+        }
+        let woken = || wakes.each_ref().map(|w| w.0.load(Ordering::Relaxed));
+        assert_eq!(woken(), [0, 0, 0]);
+        ring.put(0u64, 1).expect("room");
+        ring.put(1, 1).expect("room");
+        assert_eq!(woken(), [1, 0, 0]);
+        assert_eq!(poll(2, &wakes[1]), Poll::Pending, "the slot holds the item of session 0");
+        assert_eq!(poll(0, &wakes[0]), Poll::Ready(Ok(0)));
+        assert_eq!(woken(), [1, 0, 0]);
+        ring.put(2, 1).expect("room");
+        assert_eq!(woken(), [1, 1, 0]);
+        assert_eq!(poll(2, &wakes[1]), Poll::Ready(Ok(2)));
     }
 }

@@ -54,8 +54,8 @@ pub(crate) enum Command {
 pub(crate) enum ShardEvent {
     /// Its part of the phase is over.
     PhaseDone,
-    /// Its thread is gone; `true` when it panicked.
-    Gone(bool),
+    /// Its thread is gone.
+    Gone,
 }
 
 /// What a shard is made of.
@@ -80,7 +80,7 @@ pub(crate) fn run(setup: ShardSetup) -> Result<(), RunError> {
     impl Drop for Farewell {
         fn drop(&mut self) {
             // The receiver is gone only when the run is.
-            let _ = self.0.send(ShardEvent::Gone(std::thread::panicking()));
+            let _ = self.0.send(ShardEvent::Gone);
         }
     }
     let _farewell = Farewell(setup.events.clone());
@@ -148,6 +148,7 @@ async fn serve(setup: ShardSetup, client: Client) {
     }
     shard.flush();
     driver.abort();
+    tracing::info!("shard {index}: {:?}", shard.client.counters());
 }
 
 /// The wish to drop what is in flight, within one shard.
@@ -236,8 +237,8 @@ impl Shard {
             let (shard, phase, cancel) = (self.clone(), phase.clone(), cancel.clone());
             workers.spawn_local(async move {
                 loop {
-                    let open = phase.window.may_send(phase.counters.sent.load(Ordering::Relaxed), mono_ns());
-                    if cancel.fired() || !open {
+                    let over = phase.window.stage(mono_ns()) != Stage::Sending;
+                    if cancel.fired() || over || phase.is_spent() {
                         return;
                     }
                     let session = phase.next_session.fetch_add(1, Ordering::Relaxed);
@@ -270,6 +271,9 @@ impl Shard {
                 biased;
                 _ = cancel.wait() => break,
                 () = self.deadlines.until(at_ns) => {}
+            }
+            if phase.is_spent() {
+                break;
             }
             let (shard, phase, cancel) = (self.clone(), phase.clone(), cancel.clone());
             sessions.spawn_local(async move {
@@ -316,6 +320,7 @@ impl Shard {
             biased;
             prepared = phase.ring.take(session) => prepared.ok(),
             _ = cancel.wait() => None,
+            () = self.sending_over(phase) => None,
         };
         let Some(prepared) = prepared else {
             if scheduled_ns.is_some() {
@@ -345,6 +350,7 @@ impl Shard {
                 return;
             }
             phase.counters.scheduled.fetch_add(1, Ordering::Relaxed);
+            phase.counters.sessions.fetch_max(session + 1, Ordering::Relaxed);
             let ticket = Ticket {
                 phase: phase.number,
                 session,
@@ -399,5 +405,75 @@ fn pass_on_panic(ended: Result<(), JoinError>) {
         && error.is_panic()
     {
         std::panic::resume_unwind(error.into_panic());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::toys;
+    use aiperf_core::plan::{Arrival, PhasePlan};
+
+    /// Runs `phase` on a shard of its own and returns when that is done with it.
+    fn run_phase(phase: &Arc<Phase>) {
+        let (commands_tx, commands) = mpsc::unbounded_channel();
+        let (events_tx, mut events) = mpsc::unbounded_channel();
+        let (ended, _) = crossbeam_channel::unbounded();
+        let endpoint = toys::endpoint();
+        let url = endpoint.url.clone();
+        let setup = ShardSetup {
+            index: 0,
+            shards: 1,
+            endpoint,
+            url,
+            tls: None,
+            seed: 1,
+            id_key: 1,
+            commands,
+            events: events_tx,
+            ended,
+        };
+        let shard = std::thread::spawn(move || run(setup));
+        commands_tx.send(Command::Phase(phase.clone())).expect("the shard listens");
+        assert_eq!(events.blocking_recv(), Some(ShardEvent::PhaseDone));
+        drop(commands_tx);
+        shard.join().expect("no panic").expect("no error");
+    }
+
+    const HOUR_NS: u64 = 3_600_000_000_000;
+
+    #[test]
+    fn without_bodies_a_phase_ends_long_before_its_time() {
+        let rate = Pacing::Rate { per_second: 1000.0, arrival: Arrival::Constant };
+        for pacing in [Pacing::Concurrency, rate] {
+            let plan = PhasePlan { pacing, duration_ns: Some(HOUR_NS), ..toys::closed_loop() };
+            let phase = toys::phase(plan, mono_ns());
+            phase.ring.close();
+            run_phase(&phase);
+            assert_eq!(phase.counters.scheduled.load(Ordering::Relaxed), 0);
+        }
+    }
+
+    #[test]
+    fn nothing_comes_due_behind_the_cap() {
+        let pacing = Pacing::Rate { per_second: 1000.0, arrival: Arrival::Constant };
+        let plan = PhasePlan { pacing, requests: Some(5), ..toys::closed_loop() };
+        let phase = toys::phase(plan, mono_ns());
+        // Sessions of several turns have reached the cap before as many sessions came due.
+        phase.counters.sent.store(5, Ordering::Relaxed);
+        run_phase(&phase);
+        assert_eq!(phase.counters.scheduled.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn who_waits_for_a_body_at_the_end_of_sending_waits_no_longer() {
+        let pacing = Pacing::Rate { per_second: 1000.0, arrival: Arrival::Constant };
+        let plan = PhasePlan { pacing, duration_ns: Some(3_000_000), ..toys::closed_loop() };
+        // No grace ends it, and no body ever comes.
+        let phase = toys::phase(plan, mono_ns());
+        run_phase(&phase);
+        let counters = &phase.counters;
+        let (scheduled, unsent) = (&counters.scheduled, &counters.unsent);
+        assert_eq!((scheduled.load(Ordering::Relaxed), unsent.load(Ordering::Relaxed)), (3, 3));
     }
 }
