@@ -224,7 +224,9 @@ fn phase(settings: &Settings, plan: &PhasePlan) -> Json {
 
 fn artifacts(settings: &Settings, plan: &Plan) -> Map<String, Json> {
     let mut out = Map::new();
-    put(&mut out, "dir", plan.artifacts.dir.display().to_string());
+    // The whole path, so that a reader of the file elsewhere finds the others.
+    let dir = &plan.artifacts.dir;
+    put(&mut out, "dir", std::path::absolute(dir).as_ref().unwrap_or(dir).display().to_string());
     if let Some(prefix) = settings.text(Id::ExportPrefix) {
         put(&mut out, "prefix", prefix);
     }

@@ -90,7 +90,10 @@ pub(crate) fn finish(run: Finished<'_>) -> RunEnd {
         .map(|(label, path)| ((*label).to_owned(), path))
         .chain(written.iter().map(|(label, path)| (label.clone(), path)))
         .chain(std::iter::once(("Log File".to_owned(), &paths[3].1)))
-        .map(|(label, path)| (label, path.display().to_string()))
+        // Scripts take these lines for the files' places, wherever they go from here.
+        .map(|(label, path)| {
+            (label, std::path::absolute(path).as_ref().unwrap_or(path).display().to_string())
+        })
         .collect();
     let lines: Vec<FileLine<'_>> = shown.iter().map(|(label, path)| FileLine { label, path }).collect();
     let report = Report {

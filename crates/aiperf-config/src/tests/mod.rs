@@ -109,6 +109,7 @@ fn input_config_has_the_shape_of_the_reference() {
                 --isl 50 --osl 20 --request-count 40 --concurrency 4 --warmup-request-count 3 --export-level raw \
                 --random-seed 1 --ui simple --artifact-dir RUN_DIR";
     let config = good(line).plan.input_config;
+    let dir = std::path::absolute("RUN_DIR").expect("a working directory");
     assert_eq!(
         config,
         json!({
@@ -120,7 +121,7 @@ fn input_config_has_the_shape_of_the_reference() {
                 {"name": "warmup", "kind": "warmup", "type": "concurrency", "exclude_from_results": true,
                     "requests": 3, "concurrency": 4},
                 {"name": "profiling", "kind": "profiling", "type": "concurrency", "requests": 40, "concurrency": 4}],
-            "artifacts": {"dir": "RUN_DIR", "records": ["jsonl"], "raw": true, "auto_plot": false, "plot_required": false},
+            "artifacts": {"dir": dir.to_str(), "records": ["jsonl"], "raw": true, "auto_plot": false, "plot_required": false},
             "tokenizer": {"name": "builtin"},
             "gpu_telemetry": off, "server_metrics": off, "network_latency": off,
             "otel": {}, "mlflow": {}, "wandb": {},
