@@ -27,6 +27,9 @@ pub(crate) fn input_config(settings: &Settings, plan: &Plan) -> Json {
     if let Some(name) = settings.text(Id::Tokenizer) {
         put(&mut tokenizer, "name", name);
     }
+    if let Some(revision) = settings.text(Id::TokenizerRevision) {
+        put(&mut tokenizer, "revision", revision);
+    }
     let mut runtime = Map::new();
     put(
         &mut runtime,

@@ -124,7 +124,10 @@ options! {
         "Send rows that carry timestamps by the load options in place of their timestamps.");
 
     Tokenizer(&["tokenizer"], "tokenizer.name", Kind::Text, Default::Said("the name of the first model"), Group::Tokenizer,
-        "`builtin`, a folder with tokenizer.json, or such a file. Nothing is downloaded.");
+        "A built-in vocabulary (`builtin`, the others of tiktoken by name), a folder with tokenizer.json or tekken.json, \
+         such a file, or a model in the hub's cache. Nothing is downloaded.");
+    TokenizerRevision(&["tokenizer-revision"], "tokenizer.revision", Kind::Text, Default::Is("main"), Group::Tokenizer,
+        "Branch, tag or commit of a tokenizer in the hub's cache.");
 
     Concurrency(&["concurrency"], "phases.profiling.concurrency", count(1, SESSIONS),
         Default::Said("1; no limit with --request-rate"), Group::Load,

@@ -60,7 +60,7 @@ pub enum TokenizerError {
     /// Neither a built-in name nor anything on disk.
     #[error(
         "unknown tokenizer '{name}'{}; allowed are {}, a folder that holds a tokenizer.json or a tekken.json, a path to such a \
-         file, or the name of a model in the hub's cache",
+         file, or the name of a model in the hub's cache; nothing is downloaded",
         nearest.map(|n| format!(" (did you mean '{n}'?)")).unwrap_or_default(),
         known.join(", "),
     )]
@@ -163,10 +163,15 @@ fn at(line: Option<usize>) -> String {
     line.map(|l| format!(" in line {l}")).unwrap_or_default()
 }
 
+/// The built-in encoding that has the vocabulary of a model of the hub.
+pub(crate) fn built_in_twin(id: &str) -> Option<&'static str> {
+    matches!(id, "gpt2" | "openai-community/gpt2").then_some("r50k_base")
+}
+
 /// What else may be meant by a name of the hub.
 fn hint(name: &str, problem: &HubProblem) -> String {
-    if matches!(name, "gpt2" | "openai-community/gpt2") {
-        return "; its vocabulary is built in as r50k_base".to_owned();
+    if let Some(twin) = built_in_twin(name) {
+        return format!("; its vocabulary is built in as {twin}");
     }
     match problem {
         HubProblem::NotCached { has } => nearest(name, has.iter().map(String::as_str))

@@ -200,8 +200,11 @@ mod tests {
         }
     }
 
-    /// A cache as the hub's tools write it: names of models, each with refs to commits and commits that have a folder.
-    fn cache(models: &[(&str, &[(&str, &str)], &[&str])]) -> tempfile::TempDir {
+    /// A model's folder: its name, refs to commits, commits that have a folder.
+    type Model<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a [&'a str]);
+
+    /// A cache as the hub's tools write it.
+    fn cache(models: &[Model<'_>]) -> tempfile::TempDir {
         let cache = tempfile::tempdir().expect("a folder");
         for (model, refs, commits) in models {
             let folder = cache.path().join(format!("models--{model}"));
@@ -249,7 +252,7 @@ mod tests {
 
     #[test]
     fn a_short_name_means_the_only_model_of_that_name() {
-        let models: &[(&str, &[(&str, &str)], &[&str])] = &[
+        let models: &[Model<'_>] = &[
             ("Org--Model-7B", &[("main", "c")], &["c"]),
             ("gpt2", &[("main", "c")], &["c"]),
             ("one--twin", &[("main", "c")], &["c"]),

@@ -7,7 +7,7 @@ use aiperf_core::plan::TokenizerPlan;
 use aiperf_core::text::nearest;
 
 use crate::encoding::{Encoding, NAMES, Tekken};
-use crate::error::TokenizerError;
+use crate::error::{HubProblem, TokenizerError, built_in_twin};
 use crate::file::names_in;
 use crate::hf::{HuggingFace, TOKENIZER_FILE};
 use crate::hub::{HubCache, HubName};
@@ -46,10 +46,12 @@ pub fn open_with(plan: &TokenizerPlan, cache: &HubCache) -> Result<Arc<dyn Token
     }
     let near = nearest(name, NAMES.iter().copied());
     match HubName::parse(name) {
-        // A name without an owner that looks like a slip of a built-in one is told so before the cache is.
+        // A name without an owner may be a slip of anything, so it is told of all that is allowed.
         Some(hub) => match cache.find(hub) {
             Ok(folder) => open_folder(name, &folder),
-            Err(TokenizerError::Hub { .. }) if !hub.is_full() && near.is_some() => Err(unknown(name, near)),
+            Err(TokenizerError::Hub {
+                problem: HubProblem::NotCached { .. } | HubProblem::NoCache, ..
+            }) if !hub.is_full() && built_in_twin(hub.id).is_none() => Err(unknown(name, near)),
             Err(error) => Err(error),
         },
         None => Err(unknown(name, near)),
@@ -105,7 +107,8 @@ mod tests {
                 && text.contains("pass a folder"),
             "{text}"
         );
-        for path in ["./no/such", "/no/such/folder", "~/x", "../a/b", "a/b/c", "", "a/b@../c"] {
+        assert!(said("Qwen3-0.6B").contains("a model in the hub's cache; nothing is downloaded"));
+        for path in ["none", "./no/such", "/no/such/folder", "~/x", "../a/b", "a/b/c", "", "a/b@../c"] {
             assert!(said(path).starts_with(&format!("unknown tokenizer '{path}'")), "{path}");
         }
     }

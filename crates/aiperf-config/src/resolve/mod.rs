@@ -106,7 +106,7 @@ impl Resolver<'_> {
             return None;
         }
         if let Some(name) = self.settings.text(Id::Tokenizer) {
-            return Some(TokenizerPlan { name: name.to_owned() });
+            return Some(TokenizerPlan { name: self.at_revision(name) });
         }
         let model = models.first()?;
         if is_placeholder(model) {
@@ -117,8 +117,16 @@ impl Resolver<'_> {
         }
         // The simulated server has no model whose tokenizer could be meant.
         let simulated = endpoint.url.scheme == Scheme::Sim && !Path::new(model).exists();
-        let name = if simulated { "builtin".to_owned() } else { model.clone() };
+        let name = if simulated { "builtin".to_owned() } else { self.at_revision(model) };
         Some(TokenizerPlan { name })
+    }
+
+    /// `name` at the revision that was asked for, unless it is a file or folder, which have none.
+    fn at_revision(&self, name: &str) -> String {
+        match self.settings.text(Id::TokenizerRevision) {
+            Some(revision) if revision != "main" && !Path::new(name).exists() => format!("{name}@{revision}"),
+            _ => name.to_owned(),
+        }
     }
 
     fn runtime(&mut self) -> RuntimePlan {

@@ -460,6 +460,23 @@ fn certificate_checks_are_only_turned_off_aloud() {
 }
 
 #[test]
+fn a_revision_goes_with_the_name_of_a_model_of_the_hub() {
+    let name = |args: &str| good(args).plan.tokenizer.map(|t| t.name);
+    for (args, expected) in [
+        ("-m o/m --tokenizer-revision v1", "o/m@v1"),
+        ("-m o/m --tokenizer-revision main", "o/m"),
+        ("-m m --tokenizer a/b --tokenizer-revision refs/pr/2", "a/b@refs/pr/2"),
+        // A folder has no revisions.
+        ("-m m --tokenizer src --tokenizer-revision v1", "src"),
+        ("-m mock-model --tokenizer-revision v1", "builtin"),
+    ] {
+        assert_eq!(name(args).as_deref(), Some(expected), "{args}");
+    }
+    let config = good("-m m --tokenizer a/b --tokenizer-revision v1").plan.input_config;
+    assert_eq!(config["tokenizer"], json!({"name": "a/b", "revision": "v1"}));
+}
+
+#[test]
 fn notes_tell_of_placeholders_and_the_dashboard() {
     let Resolved { plan, notes } = good("-m mock-model --ui dashboard -vv");
     assert_eq!(plan.tokenizer.map(|t| t.name), Some("builtin".to_owned()));

@@ -4,3 +4,4 @@ pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod profile;
 pub(crate) mod sim;
+pub(crate) mod tokenizer;

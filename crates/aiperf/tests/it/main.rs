@@ -7,3 +7,4 @@ mod files;
 mod licences;
 mod load;
 mod support;
+mod tokenizer;
