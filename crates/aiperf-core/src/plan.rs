@@ -182,7 +182,8 @@ pub enum FileFormat {
 /// How tokens are counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenizerPlan {
-    /// `builtin`, a folder or a file, as the user wrote it.
+    /// As the user wrote it: a built-in vocabulary, a folder, a file, or a model of the hub, with `@REVISION` behind it where
+    /// one was asked for.
     pub name: String,
 }
 
