@@ -63,8 +63,23 @@ pub(crate) fn is_accepted(flag: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::options::OPTIONS;
+
+    #[test]
+    fn the_migration_page_lists_what_is_refused() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/migrating.md");
+        let page = std::fs::read_to_string(page).expect("the page");
+        let (_, behind) = page.split_once("<!-- refused").expect("the table's mark");
+        let (table, _) = behind.split_once("<!-- end of refused").expect("the table's end");
+        let listed: BTreeSet<&str> = table.split('`').filter(|part| part.starts_with("--")).collect();
+        let refused: BTreeSet<&str> = flags().map(|s| s[0]).filter(|first| !is_accepted(first)).collect();
+        let missing: Vec<_> = refused.difference(&listed).collect();
+        let stale: Vec<_> = listed.difference(&refused).collect();
+        assert!(missing.is_empty() && stale.is_empty(), "add {missing:?}, drop {stale:?}");
+    }
 
     #[test]
     fn an_accepted_option_has_all_spellings_of_the_reference() {
