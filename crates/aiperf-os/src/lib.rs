@@ -8,6 +8,7 @@ pub mod limits;
 #[cfg(feature = "async")]
 pub mod receive;
 pub mod sched;
+pub mod signals;
 pub mod terminal;
 pub mod timer;
 pub mod usage;

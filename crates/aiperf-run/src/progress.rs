@@ -1,5 +1,6 @@
 //! The screen while it runs: a bar on a terminal, plain lines elsewhere, nothing when asked for. All of it on stderr.
 
+use std::io::Write as _;
 use std::time::Duration;
 
 use aiperf_core::plan::{PhaseKind, PhasePlan, Ui};
@@ -92,7 +93,7 @@ impl Progress {
                     && moment.elapsed_ns >= l.next_ns
                 {
                     l.next_ns = moment.elapsed_ns - moment.elapsed_ns % l.every_ns + l.every_ns;
-                    eprintln_line(&format!("{}: {}", title(plan), describe(plan, moment)));
+                    say_line(&format!("{}: {}", title(plan), describe(plan, moment)));
                 }
             }
             Self::Silent => {}
@@ -105,12 +106,12 @@ impl Progress {
             Self::Bar(b) => {
                 b.bar.finish_and_clear();
                 if let Some(plan) = b.plan.take() {
-                    eprintln_line(&format!("{} done: {}", title(&plan), describe(&plan, moment)));
+                    say_line(&format!("{} done: {}", title(&plan), describe(&plan, moment)));
                 }
             }
             Self::Lines(l) => {
                 if let Some(plan) = l.plan.take() {
-                    eprintln_line(&format!("{} done: {}", title(&plan), describe(&plan, moment)));
+                    say_line(&format!("{} done: {}", title(&plan), describe(&plan, moment)));
                 }
             }
             Self::Silent => {}
@@ -120,19 +121,16 @@ impl Progress {
     /// One line from the run, above the bar if there is one.
     pub(crate) fn say(&self, line: &str) {
         match self {
-            Self::Bar(b) if !b.bar.is_hidden() => b.bar.suspend(|| eprintln_line(line)),
-            _ => eprintln_line(line),
+            Self::Bar(b) if !b.bar.is_hidden() => b.bar.suspend(|| say_line(line)),
+            _ => say_line(line),
         }
     }
 }
 
-/// The one door to stderr of this room.
-#[expect(
-    clippy::print_stderr,
-    reason = "progress is for the person at the terminal; results go to stdout and files"
-)]
-fn eprintln_line(line: &str) {
-    eprintln!("{line}");
+/// The one door to stderr of this room: progress is for the person at the terminal, results go to stdout and files.
+fn say_line(line: &str) {
+    // The terminal may be gone (`eprintln!` would panic then); the run goes on and writes its files.
+    let _ = writeln!(std::io::stderr().lock(), "{line}");
 }
 
 fn style(kind: PhaseKind) -> ProgressStyle {

@@ -21,12 +21,15 @@ use tracing_subscriber::{Layer, fmt as layer};
 pub(crate) fn start(file: &Path, level: LogLevel) -> io::Result<()> {
     let to_file = layer::layer()
         .with_ansi(false)
+        // A log that cannot be written (full disk, terminal gone) would be told on stderr, by a macro that panics there.
+        .log_internal_errors(false)
         .event_format(Lines)
         .with_writer(Mutex::new(File::create(file)?))
         .with_filter(filter(level));
     let screen = if level > LogLevel::Info { level } else { level.min(LogLevel::Warning) };
     let to_screen = layer::layer()
         .with_ansi(false)
+        .log_internal_errors(false)
         .event_format(Lines)
         .with_writer(io::stderr)
         .with_filter(filter(screen));

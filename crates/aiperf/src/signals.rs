@@ -1,4 +1,5 @@
-//! Ctrl-C and SIGTERM: the first asks the run to stop and write, the second ends the process at once.
+//! Ctrl-C, SIGTERM and a terminal that hangs up: the first asks the run to stop and write, a second Ctrl-C or SIGTERM ends the
+//! process at once.
 
 use std::io;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ pub(crate) fn listen(interrupt: Arc<Interrupt>) -> io::Result<()> {
     };
     std::thread::Builder::new().name("signals".into()).spawn(move || {
         runtime.block_on(async {
-            signals.next().await;
+            signals.first().await;
             interrupt.fire();
             signals.next().await;
             kill();
@@ -30,18 +31,36 @@ fn kill() -> ! {
     std::process::exit(i32::from(INTERRUPTED))
 }
 
-/// Both streams live as long as the thread: a stream made for one wait alone would miss what comes between two waits.
+/// The streams live as long as the thread: a stream made for one wait alone would miss what comes between two waits.
 #[cfg(unix)]
 struct Signals {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
+    /// `None` when hang-ups are ignored, as `nohup` wants it.
+    hangup: Option<tokio::signal::unix::Signal>,
 }
 
 #[cfg(unix)]
 impl Signals {
     fn new() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
-        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+        let hangup = (!aiperf_os::signals::hangup_is_ignored()).then(|| signal(SignalKind::hangup()));
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hangup: hangup.transpose()?,
+        })
+    }
+
+    /// Only the first hang-up counts: kernel and shell may both tell of the same one.
+    async fn first(&mut self) {
+        match self.hangup.take() {
+            None => self.next().await,
+            Some(mut hangup) => tokio::select! {
+                _ = hangup.recv() => {}
+                () = self.next() => {}
+            },
+        }
     }
 
     async fn next(&mut self) {
@@ -59,6 +78,10 @@ struct Signals;
 impl Signals {
     fn new() -> io::Result<Self> {
         Ok(Self)
+    }
+
+    async fn first(&mut self) {
+        self.next().await;
     }
 
     async fn next(&mut self) {

@@ -49,6 +49,7 @@ fn benchmark(resolved: Resolved) -> Result<Exit, RunError> {
         let seed = job.plan().seed;
         output::say(&format!("Random seed drawn for this run: {seed} (give it back with --random-seed)"));
     }
+    aiperf_os::signals::survive_file_size_limit();
     let (folder, moved) = Folder::prepare(&job.plan().artifacts)?;
     if let Some(moved) = moved {
         output::say(&moved);
@@ -60,9 +61,10 @@ fn benchmark(resolved: Resolved) -> Result<Exit, RunError> {
     if let Err(error) = signals::listen(interrupt.clone()) {
         output::say(&format!("warning: Ctrl-C ends at once, without results: {error}"));
     }
+    let variable = |name: &str| std::env::var_os(name);
     let screen = Screen {
-        progress_on_terminal: std::io::stderr().is_terminal(),
-        colour: std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none(),
+        progress_on_terminal: std::io::stderr().is_terminal() && !is_dumb(&variable),
+        colour: std::io::stdout().is_terminal() && takes_colour(&variable),
         width: std::io::stdout().is_terminal().then(terminal_width).flatten(),
     };
     let end = job.run(&folder, &interrupt, screen)?;
@@ -87,4 +89,32 @@ fn terminal_width() -> Option<usize> {
 /// A seed nobody chose: 63 bits, so that it fits every tool's integer.
 fn draw_seed() -> u64 {
     aiperf_run::random_u64() >> 1
+}
+
+/// Whether the terminal only prints: it neither draws over a line nor knows colours.
+fn is_dumb(variable: &dyn Fn(&str) -> Option<OsString>) -> bool {
+    variable("TERM").is_some_and(|term| term == "dumb")
+}
+
+/// Whether colours may be written to a terminal. An empty `NO_COLOR` does not count (no-color.org).
+fn takes_colour(variable: &dyn Fn(&str) -> Option<OsString>) -> bool {
+    !is_dumb(variable) && variable("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_are_left_out_where_they_are_not_wanted_or_not_known() {
+        for (name, value, colour) in [
+            ("TERM", "xterm", true),
+            ("TERM", "dumb", false),
+            ("NO_COLOR", "1", false),
+            ("NO_COLOR", "", true),
+        ] {
+            let variable = |asked: &str| (asked == name).then(|| value.into());
+            assert_eq!(takes_colour(&variable), colour, "{name}={value}");
+        }
+    }
 }
