@@ -62,7 +62,9 @@ impl PhaseWindow {
 
     /// Whether the schedule has an arrival `offset_ns` after the start.
     pub fn has_arrival(&self, index: u64, offset_ns: u64) -> bool {
-        self.admits(index) && self.start_ns.saturating_add(offset_ns) < self.sending_end_ns
+        // Without a duration an arrival may be further away than the clock reaches; it is waited for, not left out.
+        let is_timed = self.sending_end_ns != u64::MAX;
+        self.admits(index) && (!is_timed || self.start_ns.saturating_add(offset_ns) < self.sending_end_ns)
     }
 }
 
@@ -111,5 +113,12 @@ mod tests {
         assert!(w.has_arrival(4, 99));
         assert!(!w.has_arrival(4, 100));
         assert!(!w.has_arrival(5, 0));
+    }
+
+    #[test]
+    fn no_arrival_is_left_out_for_being_far_away() {
+        let w = PhaseWindow::start(&plan(Some(5), None, None), 1_000);
+        assert!(w.has_arrival(4, u64::MAX));
+        assert!(!w.has_arrival(5, u64::MAX));
     }
 }

@@ -1,8 +1,8 @@
 //! The folder of a run and the files in it.
 //!
-//! Files that are made at the end appear whole or not at all (written beside and renamed). Files that grow during the
-//! run are written in whole lines; when the disk is full they end at the last whole line and the run goes on. Nothing of an
-//! earlier run is overwritten: its files are moved to `previous-N/`.
+//! Files that are one document appear whole or not at all: written beside, as `*.part`, and renamed. Files that grow by lines
+//! are written in whole lines; when the disk is full they end at the last whole line and the run goes on. Nothing of an
+//! earlier run is overwritten: its files are moved to `previous-N/`. Two runs at once cannot share a folder.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -17,18 +17,22 @@ use crate::error::RunError;
 const BUFFER: usize = 256 << 10;
 
 /// The folder of one run, ready to be written to.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Folder {
     dir: PathBuf,
     prefix: Option<String>,
+    /// Locked for as long as the run writes here.
+    _lock: Option<File>,
 }
 
 impl Folder {
     /// Makes the folder, proves that it can be written to, and moves a finished run's files out of the way. The text, if any,
     /// tells where they went.
     pub fn prepare(plan: &ArtifactsPlan) -> Result<(Self, Option<String>), RunError> {
-        let folder = Self { dir: plan.dir.clone(), prefix: plan.prefix.clone() };
-        fs::create_dir_all(&folder.dir).map_err(|e| artifact("make the folder", &folder.dir, e))?;
+        let dir = plan.dir.clone();
+        fs::create_dir_all(&dir).map_err(|e| artifact("make the folder", &dir, e))?;
+        let lock = lock(&dir)?;
+        let folder = Self { dir, prefix: plan.prefix.clone(), _lock: lock };
         let probe = folder.dir.join(format!(".aiperf-write-test-{}", std::process::id()));
         File::create(&probe)
             .and_then(|_| fs::remove_file(&probe))
@@ -86,7 +90,7 @@ impl Folder {
         }
     }
 
-    /// All files a run of this folder writes, `logs` included.
+    /// All files a run of this folder writes, `logs` and what one that was killed leaves included.
     fn own_files(&self) -> Vec<PathBuf> {
         vec![
             self.summary_json(),
@@ -95,12 +99,15 @@ impl Folder {
             self.records_jsonl(),
             self.raw_jsonl(),
             self.inputs_json(),
+            beside(&self.inputs_json()),
             self.dir.join("logs"),
         ]
     }
 
     fn move_earlier_run(&self) -> Result<Option<String>, RunError> {
-        let earlier: Vec<PathBuf> = self.own_files().into_iter().filter(|p| p.exists()).collect();
+        // A link is moved as it is, wherever it points to: what is written here must not go there.
+        let is_there = |path: &PathBuf| fs::symlink_metadata(path).is_ok();
+        let earlier: Vec<PathBuf> = self.own_files().into_iter().filter(is_there).collect();
         // The log folder alone is no run: a run that was refused at its start may leave one.
         if earlier.iter().all(|p| p.ends_with("logs")) {
             return Ok(None);
@@ -114,19 +121,38 @@ impl Folder {
             let name = path.file_name().unwrap_or_default();
             fs::rename(path, target.join(name)).map_err(|e| artifact("move", path, e))?;
         }
+        let what = match earlier.len() {
+            1 => "file was".to_owned(),
+            n => format!("{n} files were"),
+        };
         Ok(Some(format!(
-            "{} held an earlier run; its {} files were moved to previous-{number}/",
-            self.dir.display(),
-            earlier.len()
+            "{} held an earlier run; its {what} moved to previous-{number}/",
+            self.dir.display()
         )))
     }
 }
 
-/// Writes a file whole: beside its place first, then renamed.
-pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), RunError> {
+/// Keeps other runs out of the folder until the file is dropped.
+fn lock(dir: &Path) -> Result<Option<File>, RunError> {
+    // Not every platform opens folders and not every file system locks; then nothing is locked.
+    let Ok(file) = File::open(dir) else { return Ok(None) };
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(fs::TryLockError::WouldBlock) => Err(RunError::FolderInUse { path: dir.to_owned() }),
+        Err(fs::TryLockError::Error(_)) => Ok(None),
+    }
+}
+
+/// Where a document is written until it is whole.
+fn beside(path: &Path) -> PathBuf {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".part");
-    let beside = PathBuf::from(beside);
+    beside.into()
+}
+
+/// Writes a file whole: beside its place first, then renamed.
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), RunError> {
+    let beside = beside(path);
     File::create(&beside)
         .and_then(|mut f| f.write_all(bytes).and_then(|()| f.flush()))
         .and_then(|()| fs::rename(&beside, path))
@@ -193,27 +219,30 @@ impl Spool {
 
     /// Writes the rest; the error is the first one met.
     pub(crate) fn finish(mut self) -> Result<PathBuf, RunError> {
+        self.end().map_err(|e| artifact("write", &self.path, e))?;
+        Ok(self.path)
+    }
+
+    fn end(&mut self) -> io::Result<()> {
         self.flush();
-        match self.failed.take() {
-            None => Ok(self.path),
-            Some(error) => Err(artifact("write", &self.path, error)),
-        }
+        self.failed.take().map_or(Ok(()), Err)
     }
 }
 
-/// `inputs.json`, streamed.
+/// `inputs.json`, streamed; it has its name once it is whole.
 #[derive(Debug)]
 pub(crate) struct InputsFile {
+    path: PathBuf,
     spool: Spool,
     writer: inputs::Writer,
 }
 
 impl InputsFile {
     pub(crate) fn create(path: PathBuf) -> Result<Self, RunError> {
-        let mut spool = Spool::create(path, true)?;
+        let mut spool = Spool::create(beside(&path), true)?;
         let mut writer = inputs::Writer::new();
         spool.append(|out| writer.begin(out));
-        Ok(Self { spool, writer })
+        Ok(Self { path, spool, writer })
     }
 
     pub(crate) fn entry<'a>(&mut self, id: &str, bodies: impl Iterator<Item = &'a [u8]>) {
@@ -221,13 +250,19 @@ impl InputsFile {
         self.spool.append(|out| self.writer.entry(out, id, &bodies));
     }
 
-    /// Ends the document. One that could not be written whole is removed: half a JSON document helps nobody.
+    /// Ends the document and gives it its name.
     pub(crate) fn finish(mut self) -> Result<PathBuf, RunError> {
         self.spool.append(|out| self.writer.end(out));
-        let path = self.spool.path.clone();
-        self.spool.finish().inspect_err(|_| {
-            let _ = fs::remove_file(&path);
-        })
+        let written = self.spool.end().and_then(|()| fs::rename(&self.spool.path, &self.path));
+        written.map_err(|e| artifact("write", &self.path, e))?;
+        Ok(self.path.clone())
+    }
+}
+
+impl Drop for InputsFile {
+    fn drop(&mut self) {
+        // Half a JSON document helps nobody; a whole one has its own name by now.
+        let _ = fs::remove_file(&self.spool.path);
     }
 }
 
@@ -256,6 +291,7 @@ mod tests {
         assert_eq!(note, None);
         fs::write(folder.summary_json(), "{}").expect("write");
         fs::write(tmp.path().join("mine.txt"), "keep").expect("write");
+        drop(folder);
         for n in 1..=2 {
             let (folder, note) = Folder::prepare(&plan(tmp.path(), None)).expect("writable");
             let note = note.expect("something was moved");
@@ -267,8 +303,47 @@ mod tests {
     }
 
     #[test]
+    fn what_a_killed_run_left_is_moved_too() {
+        let tmp = tempfile::tempdir().expect("a folder");
+        fs::write(tmp.path().join("inputs.json.part"), "{\"data\": [").expect("write");
+        let (folder, note) = Folder::prepare(&plan(tmp.path(), None)).expect("writable");
+        assert!(note.is_some_and(|n| n.ends_with("its file was moved to previous-1/")));
+        let mut inputs = InputsFile::create(folder.inputs_json()).expect("created");
+        inputs.entry("a", std::iter::once(&b"{}"[..]));
+        assert!(!folder.inputs_json().exists(), "it has its name before it is whole");
+        assert_eq!(inputs.finish().expect("written"), folder.inputs_json());
+        assert!(!tmp.path().join("inputs.json.part").exists());
+        serde_json::from_slice::<serde_json::Value>(&fs::read(folder.inputs_json()).expect("there"))
+            .expect("a whole document");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn nothing_is_written_through_a_link() {
+        let tmp = tempfile::tempdir().expect("a folder");
+        let (dir, elsewhere) = (tmp.path().join("out"), tmp.path().join("elsewhere"));
+        fs::create_dir(&dir).expect("made");
+        std::os::unix::fs::symlink(&elsewhere, dir.join("profile_export.jsonl")).expect("linked");
+        let (folder, note) = Folder::prepare(&plan(&dir, None)).expect("writable");
+        assert!(note.is_some());
+        Spool::create(folder.records_jsonl(), false).expect("created");
+        assert!(!elsewhere.exists());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn two_runs_at_once_do_not_share_a_folder() {
+        let tmp = tempfile::tempdir().expect("a folder");
+        let first = Folder::prepare(&plan(tmp.path(), None)).expect("writable");
+        let error = Folder::prepare(&plan(tmp.path(), None)).expect_err("it is in use");
+        assert!(error.to_string().starts_with("another run is writing into "), "{error}");
+        drop(first);
+        Folder::prepare(&plan(tmp.path(), None)).expect("free again");
+    }
+
+    #[test]
     fn a_prefix_names_the_files() {
-        let folder = Folder { dir: "d".into(), prefix: Some("foo".into()) };
+        let folder = Folder { dir: "d".into(), prefix: Some("foo".into()), _lock: None };
         assert_eq!(folder.summary_json(), Path::new("d/foo.json"));
         assert_eq!(folder.console_txt(), Path::new("d/foo_console.txt"));
         assert_eq!(folder.raw_jsonl(), Path::new("d/foo_raw.jsonl"));

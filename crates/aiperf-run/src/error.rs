@@ -23,6 +23,22 @@ pub enum RunError {
     /// A request body could not be made.
     #[error(transparent)]
     Encode(#[from] aiperf_net::EncodeError),
+    /// Fewer descriptors than a closed loop needs.
+    #[error(
+        "this run needs {needed} open files and {allowed} are allowed; raise the limit (ulimit -n) or lower --concurrency"
+    )]
+    Descriptors {
+        /// For connections and the rest.
+        needed: u64,
+        /// What the system allows.
+        allowed: u64,
+    },
+    /// A run that goes on writes into the folder.
+    #[error("another run is writing into {}; give this one its own --artifact-dir", path.display())]
+    FolderInUse {
+        /// The folder.
+        path: PathBuf,
+    },
     /// The client could not be set up (TLS, headers).
     #[error(transparent)]
     Net(#[from] aiperf_net::NetError),

@@ -30,6 +30,9 @@ const SESSIONS_PER_SHARD: u32 = 64;
 /// Arrivals per second that one shard carries before a second one is worth its thread.
 const RATE_PER_SHARD: f64 = 2000.0;
 
+/// Descriptors for files, timers, wakers and listeners, rounded up.
+const OTHER_DESCRIPTORS: u64 = 32;
+
 /// What the terminal is like.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Screen {
@@ -75,6 +78,7 @@ impl Job {
             Scheme::Sim => Some(SimConfig::from_query(plan.endpoint.url.query.as_deref().unwrap_or(""))?),
             Scheme::Http | Scheme::Https => None,
         };
+        enough_descriptors(&plan, sim.is_some())?;
         let tls = match plan.endpoint.url.scheme {
             Scheme::Https => Some(aiperf_net::tls_config(&plan.endpoint)?),
             Scheme::Http | Scheme::Sim => None,
@@ -260,6 +264,23 @@ impl Job {
     fn repeats(&self) -> bool {
         let planned: Option<u64> = self.plan.phases.iter().map(|p| p.requests).sum();
         planned.is_none_or(|n| n > self.workload.len() as u64)
+    }
+}
+
+/// Whether a closed loop can hold its connections. With the server in the same process, which has both ends of each, running out
+/// would be a standstill: the server has no descriptor to take the connections that the client waits on.
+fn enough_descriptors(plan: &Plan, is_simulated: bool) -> Result<(), RunError> {
+    let live = plan.phases.iter().filter_map(|phase| match phase.pacing {
+        Pacing::Concurrency => {
+            Some(u64::from(phase.concurrency.unwrap_or(1)).min(phase.requests.unwrap_or(u64::MAX)))
+        }
+        Pacing::Rate { .. } => None,
+    });
+    let ends = if is_simulated { 2 } else { 1 };
+    let needed = live.max().unwrap_or(0) * ends + OTHER_DESCRIPTORS;
+    match aiperf_os::limits::raise_descriptor_limit() {
+        Some((allowed, _)) if allowed < needed => Err(RunError::Descriptors { needed, allowed }),
+        _ => Ok(()),
     }
 }
 

@@ -20,8 +20,9 @@ use aiperf_os::deadlines::Deadlines;
 use aiperf_os::mono_ns;
 use aiperf_rng::Key;
 use crossbeam_channel::Sender;
+use tokio::runtime::LocalOptions;
 use tokio::sync::{Notify, mpsc};
-use tokio::task::{JoinError, JoinSet, LocalSet};
+use tokio::task::{JoinError, JoinSet};
 
 use crate::error::RunError;
 use crate::phase::Phase;
@@ -86,10 +87,12 @@ pub(crate) fn run(setup: ShardSetup) -> Result<(), RunError> {
     let _farewell = Farewell(setup.events.clone());
     aiperf_os::sched::set_timer_slack(1);
     let client = Client::new(&setup.endpoint, &setup.url, setup.tls.clone())?;
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(RunError::Thread)?;
-    let local = LocalSet::new();
-    local.block_on(&runtime, serve(setup, client));
+    // Not a `LocalSet` in a runtime: there, what a socket wakes goes through a shared queue and a second scheduler.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build_local(LocalOptions::default())
+        .map_err(RunError::Thread)?;
+    runtime.block_on(serve(setup, client));
     Ok(())
 }
 
@@ -256,8 +259,14 @@ impl Shard {
     }
 
     /// Starts each of its sessions at its instant, whatever the others do.
-    async fn open_loop(self: Rc<Self>, phase: &Arc<Phase>, cancel: &Rc<Cancel>, arrivals: Arrivals) {
+    async fn open_loop(
+        self: Rc<Self>,
+        phase: &Arc<Phase>,
+        cancel: &Rc<Cancel>,
+        arrivals: impl Iterator<Item = u64>,
+    ) {
         let mut sessions = JoinSet::new();
+        let mut stopped_ns = None;
         for (session, offset_ns) in arrivals.enumerate() {
             let session = session as u64;
             if !phase.window.has_arrival(session, offset_ns) {
@@ -266,11 +275,26 @@ impl Shard {
             if !share::owns(session, self.index, self.shards) {
                 continue;
             }
-            let at_ns = phase.window.start_ns + offset_ns;
-            tokio::select! {
-                biased;
-                _ = cancel.wait() => break,
-                () = self.deadlines.until(at_ns) => {}
+            let at_ns = phase.window.start_ns.saturating_add(offset_ns);
+            if stopped_ns.is_none() {
+                if mono_ns() >= at_ns {
+                    // Behind its schedule this loop never waits, and the sessions it started would never come to their turn.
+                    tokio::task::yield_now().await;
+                }
+                tokio::select! {
+                    biased;
+                    _ = cancel.wait() => stopped_ns = Some(mono_ns()),
+                    () = self.deadlines.until(at_ns) => {}
+                }
+            }
+            if let Some(stopped_ns) = stopped_ns {
+                if at_ns > stopped_ns {
+                    break;
+                }
+                // It came due before the stop, though the loop was too late for it.
+                phase.counters.scheduled.fetch_add(1, Ordering::Relaxed);
+                phase.counters.unsent.fetch_add(1, Ordering::Relaxed);
+                continue;
             }
             if phase.is_spent() {
                 break;
@@ -371,7 +395,8 @@ impl Shard {
             if cancelled || phase.window.stage(end_ns) == Stage::Over {
                 return;
             }
-            scheduled_ns = prepared.turns.get(turn + 1).map(|next| end_ns + next.delay_ns.unwrap_or(0));
+            scheduled_ns =
+                prepared.turns.get(turn + 1).map(|next| end_ns.saturating_add(next.delay_ns.unwrap_or(0)));
         }
     }
 
@@ -413,6 +438,7 @@ mod tests {
     use super::*;
     use crate::toys;
     use aiperf_core::plan::{Arrival, PhasePlan};
+    use tokio::sync::Semaphore;
 
     /// Runs `phase` on a shard of its own and returns when that is done with it.
     fn run_phase(phase: &Arc<Phase>) {
@@ -475,5 +501,61 @@ mod tests {
         let counters = &phase.counters;
         let (scheduled, unsent) = (&counters.scheduled, &counters.unsent);
         assert_eq!((scheduled.load(Ordering::Relaxed), unsent.load(Ordering::Relaxed)), (3, 3));
+    }
+
+    /// Runs `arrivals` on a shard of its own, with `cancel`.
+    fn run_arrivals(phase: &Arc<Phase>, cancel: &Rc<Cancel>, arrivals: impl Iterator<Item = u64>) {
+        let endpoint = toys::endpoint();
+        let shard = Rc::new(Shard {
+            index: 0,
+            shards: 1,
+            seed: 1,
+            ids: IdSource { stream: Key::new(1).purpose("run.ids").lane(0), next: Cell::new(0) },
+            client: Client::new(&endpoint, &endpoint.url, None).expect("a client"),
+            deadlines: Deadlines::new(),
+            batch: RefCell::new(Vec::new()),
+            ended: crossbeam_channel::unbounded().0,
+        });
+        tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build_local(LocalOptions::default())
+            .expect("a runtime")
+            .block_on(shard.open_loop(phase, cancel, arrivals));
+    }
+
+    #[test]
+    fn what_came_due_before_a_stop_is_counted_and_nothing_else() {
+        let pacing = Pacing::Rate { per_second: 1e9, arrival: Arrival::Constant };
+        let phase = toys::phase(PhasePlan { pacing, ..toys::closed_loop() }, mono_ns());
+        let cancel = Rc::new(Cancel::default());
+        // The loop comes to the third arrival when the run is stopped already; the last one lies ahead.
+        let arrivals = [0, 0, 0, 0, HOUR_NS, HOUR_NS].into_iter().enumerate().map(|(i, offset_ns)| {
+            if i == 2 {
+                cancel.fire(CancelReason::Interrupted);
+            }
+            offset_ns
+        });
+        run_arrivals(&phase, &cancel, arrivals);
+        let counters = &phase.counters;
+        let (scheduled, unsent) = (&counters.scheduled, &counters.unsent);
+        assert_eq!((scheduled.load(Ordering::Relaxed), unsent.load(Ordering::Relaxed)), (4, 4));
+    }
+
+    #[test]
+    fn a_schedule_that_is_behind_leaves_sessions_their_turn() {
+        let pacing = Pacing::Rate { per_second: 1e9, arrival: Arrival::Constant };
+        let mut phase = toys::phase(PhasePlan { pacing, ..toys::closed_loop() }, mono_ns());
+        Arc::get_mut(&mut phase).expect("nobody else has it").permits = Some(Semaphore::new(1));
+        // All are due at once. The first session that runs takes the only place; no body ever comes.
+        let mut is_place_taken = false;
+        let arrivals = (0..1000).map(|i| {
+            is_place_taken |= phase.permits.as_ref().is_some_and(|p| p.available_permits() == 0);
+            if i == 999 {
+                phase.ring.close();
+            }
+            0
+        });
+        run_arrivals(&phase, &Rc::new(Cancel::default()), arrivals);
+        assert!(is_place_taken);
     }
 }
