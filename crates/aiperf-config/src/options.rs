@@ -16,8 +16,10 @@ const TOKENS: u64 = 10_000_000;
 const MANY: u64 = 1_000_000_000_000;
 /// Sessions alive at once.
 const SESSIONS: u64 = 1_000_000;
-/// Arrivals per second; a gap is at least a nanosecond.
-const RATE: Kind = Kind::Float { min: 0.0, above: true, max: 1_000_000_000.0 };
+/// Arrivals per second; a gap is at least a nanosecond, and at most some days, so that no schedule leaves the clock's range.
+const RATE: Kind = Kind::Float { min: 0.000_001, above: false, max: 1_000_000_000.0 };
+/// Shape of the gamma distribution.
+const SMOOTHNESS: Kind = Kind::Float { min: 0.0, above: true, max: 1_000_000_000.0 };
 const ABOVE_ZERO: Kind = Kind::Duration { zero: false, endless: false };
 const GRACE: Kind = Kind::Duration { zero: true, endless: true };
 const PATTERN: Kind = Kind::Choice {
@@ -137,7 +139,7 @@ options! {
     ArrivalPattern(&["arrival-pattern", "request-rate-mode"], "phases.profiling.type", PATTERN,
         Default::Said("poisson; gamma with --arrival-smoothness"), Group::Load,
         "Form of the gaps between arrivals. concurrency_burst sends whenever a place is free.");
-    Smoothness(&["arrival-smoothness", "vllm-burstiness"], "phases.profiling.smoothness", RATE, Default::Said("1 with gamma"),
+    Smoothness(&["arrival-smoothness", "vllm-burstiness"], "phases.profiling.smoothness", SMOOTHNESS, Default::Said("1 with gamma"),
         Group::Load, "Shape of gamma gaps: 1 is Poisson, more is smoother, less is burstier.");
     RequestCount(&["request-count", "num-requests"], "phases.profiling.requests", count(1, MANY),
         Default::Said("10 when neither it nor --benchmark-duration is given"), Group::Load,
@@ -159,7 +161,7 @@ options! {
         "Arrivals per second in the warmup.");
     WarmupPattern(&["warmup-arrival-pattern"], "phases.warmup.type", PATTERN, Default::Said("--arrival-pattern"), Group::Warmup,
         "Form of the gaps in the warmup.");
-    WarmupSmoothness(&["warmup-arrival-smoothness"], "phases.warmup.smoothness", RATE, Default::Said("--arrival-smoothness"),
+    WarmupSmoothness(&["warmup-arrival-smoothness"], "phases.warmup.smoothness", SMOOTHNESS, Default::Said("--arrival-smoothness"),
         Group::Warmup, "Shape of gamma gaps in the warmup.");
 
     ArtifactDir(&["artifact-dir", "output-artifact-dir"], "artifacts.dir", Kind::Path,

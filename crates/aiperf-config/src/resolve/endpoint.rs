@@ -1,5 +1,7 @@
 //! Where requests go and in which form.
 
+use std::path::Path;
+
 use aiperf_core::plan::{ConnectionReuse, EndpointKind, EndpointPlan, Secret};
 use aiperf_core::time::seconds_to_ns;
 use aiperf_core::url::BaseUrl;
@@ -11,6 +13,10 @@ use crate::options::Id;
 use crate::redact::redact_url;
 use crate::row::{Default, row_of};
 use crate::value::is_token;
+use crate::yaml::read_bounded;
+
+/// Largest file that is taken for a key.
+const MAX_KEY_BYTES: u64 = 64 << 10;
 
 impl Resolver<'_> {
     pub(super) fn endpoint(&mut self) -> Option<EndpointPlan> {
@@ -110,14 +116,10 @@ impl Resolver<'_> {
         let text = self.settings.text(id)?.to_owned();
         let place = self.place(id)?;
         let key = match id {
-            Id::ApiKeyFile => match std::fs::read_to_string(&text) {
+            Id::ApiKeyFile => match read_key(&text) {
                 Ok(key) => key,
-                Err(error) => {
-                    self.errors.push(ConfigError::File {
-                        place,
-                        path: text.into(),
-                        problem: format!("cannot be read: {error}"),
-                    });
+                Err(problem) => {
+                    self.errors.push(ConfigError::File { place, path: text.into(), problem });
                     return None;
                 }
             },
@@ -147,4 +149,10 @@ impl Resolver<'_> {
         }
         Some(Secret::new(key))
     }
+}
+
+/// The text of a file that holds a key.
+fn read_key(path: &str) -> Result<String, String> {
+    let bytes = read_bounded(Path::new(path), MAX_KEY_BYTES)?;
+    String::from_utf8(bytes).map_err(|_| "is not UTF-8".to_owned())
 }

@@ -284,3 +284,10 @@ fn a_file_is_validated_and_expanded() {
             && expand_file(wrong.path(), &none, ExpandFormat::Text).is_err()
     );
 }
+
+#[cfg(unix)]
+#[test]
+fn a_file_without_end_is_not_read_to_its_end() {
+    let rejected = validate_file("/dev/zero".as_ref(), &|_| None).expect_err("it has no end").to_string();
+    assert!(rejected.contains("the file /dev/zero has more than the 16777216 bytes"), "{rejected}");
+}

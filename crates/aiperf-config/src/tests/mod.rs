@@ -310,8 +310,15 @@ fn rules_between_options_are_told_with_the_flags_that_break_them() {
             "--model-selection-strategy: found 'randm'; allowed: round_robin, random; did you mean 'random'?",
         ),
         ("-m m --random-seed -1", "--random-seed: found '-1'; allowed: a whole number from 0"),
-        ("-m m --request-rate 0", "--request-rate: found '0'; allowed: a number above 0 to 1000000000"),
-        ("-m m --request-rate nan", "--request-rate: found 'nan'; allowed: a number above 0 to 1000000000"),
+        ("-m m --request-rate 0", "--request-rate: found '0'; allowed: a number from 0.000001 to 1000000000"),
+        (
+            "-m m --request-rate 1e-320",
+            "--request-rate: found '1e-320'; allowed: a number from 0.000001 to 1000000000",
+        ),
+        (
+            "-m m --request-rate nan",
+            "--request-rate: found 'nan'; allowed: a number from 0.000001 to 1000000000",
+        ),
         (
             "-m m --benchmark-duration 0",
             "--benchmark-duration: found '0'; allowed: seconds above 0, such as 30, 30s, 5m or 2h",
@@ -439,6 +446,13 @@ fn keys_come_from_where_they_are_said_to_and_stay_secret() {
     assert_eq!(
         key(&["-m", "m", "--api-key-env", "MY_KEY"]),
         (Some("sk-env".into()), vec!["the API key comes from the environment variable MY_KEY".into()])
+    );
+    #[cfg(unix)]
+    assert!(
+        run_in(&["-m", "m", "--api-key-file", "/dev/zero"], &[])
+            .expect_err("it has no end")
+            .to_string()
+            .contains("--api-key-file: the file /dev/zero has more than the 65536 bytes")
     );
     // A flag replaces the file's way to a key.
     let yaml = File::new("benchmark: {model: m, endpoint: {api_key: sk-yaml}}\n");

@@ -12,6 +12,8 @@ pub(crate) use emit::emit;
 pub(crate) use lift::{Structure, lift};
 pub(crate) use tree::{Data, Entry, Node, Scalar};
 
+use std::fs::File;
+use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -54,20 +56,29 @@ pub(crate) fn load_text(file: &Arc<str>, text: &str, env: &Env<'_>) -> Result<So
     Ok(source)
 }
 
+/// The bytes of the file `path`, or what is wrong with it, `most` of them at most: what is no regular file (a pipe, a device)
+/// tells no size and may have no end.
+pub(crate) fn read_bounded(path: &Path, most: u64) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(most + 1).read_to_end(&mut bytes))
+        .map_err(|e| format!("cannot be read: {e}"))?;
+    if bytes.len() as u64 > most {
+        return Err(format!("has more than the {most} bytes that are read at most"));
+    }
+    Ok(bytes)
+}
+
 fn read(path: &Path) -> Result<String, ConfigError> {
     let problem = |problem: String| ConfigError::File {
         place: Place::Flag("configuration".to_owned()),
         path: path.to_owned(),
         problem,
     };
-    let size = std::fs::metadata(path).map_err(|e| problem(format!("cannot be read: {e}")))?;
-    if size.is_dir() {
+    if path.is_dir() {
         return Err(problem("is a folder; a YAML file is expected".to_owned()));
     }
-    if size.len() > MAX_BYTES {
-        return Err(problem(format!("has {} bytes; at most {MAX_BYTES} are read", size.len())));
-    }
-    let bytes = std::fs::read(path).map_err(|e| problem(format!("cannot be read: {e}")))?;
+    let bytes = read_bounded(path, MAX_BYTES).map_err(problem)?;
     String::from_utf8(bytes).map_err(|e| {
         let at = e.utf8_error().valid_up_to();
         let line = e.as_bytes()[..at].split(|b| *b == b'\n').count();
