@@ -169,6 +169,10 @@ fn what_cannot_be_opened_says_why() {
             "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [\"a b\"]}}",
             "out of vocabulary",
         ),
+        (
+            "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 4294967295}, \"merges\": []}}",
+            "has the id 4294967295; ids up to 16777215 are taken",
+        ),
         ("{\"model\": {\"type\": \"Odd\", \"vocab\": {}}}", "model"),
         ("{\"model\": {\"type\": \"BPE\", \"vocab\": 3, \"merges\": []}}", "a vocabulary"),
         ("{\"model\": {\"vocab\": {}}, \"added_tokens\": 3}", "not a list"),

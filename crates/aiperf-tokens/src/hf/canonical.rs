@@ -33,6 +33,9 @@ pub(super) struct Canonical {
 /// Where the provisional ids of added tokens begin that the library is to number.
 const FIRST_UNNUMBERED: u64 = 1 << 31;
 
+/// Tables are as long as the highest id, so one wild id would ask for gigabytes. The largest vocabularies have a million.
+const HIGHEST_ID: u64 = (1 << 24) - 1;
+
 type Fields<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
 
 /// Brings `text` into canonical form. `specials` are the texts of special tokens that the model's configuration names; those
@@ -59,6 +62,12 @@ pub(super) fn canonical(text: &str, specials: &[&str]) -> Result<Canonical, Stri
     tokenizers::canonicalize_value(&mut small_root).map_err(|e| e.to_string())?;
 
     let census: Census = serde_json::from_str(vocab).map_err(words)?;
+    if census.highest > HIGHEST_ID {
+        return Err(format!(
+            "its vocabulary has the id {}; ids up to {HIGHEST_ID} are taken",
+            census.highest
+        ));
+    }
     let merges = merges.map(respell_merges).transpose()?;
     let is_byte_level = small_root["model"]["byte_level"] == Value::Bool(true);
     let filled = match small_root["added_tokens"].as_array() {
