@@ -6,5 +6,6 @@ mod docs;
 mod files;
 mod licences;
 mod load;
+mod regressions;
 mod support;
 mod tokenizer;

@@ -1,0 +1,177 @@
+//! One test for each defect that was found by attacking the binary.
+
+use aiperf_sim::scripted::Reply;
+use serde_json::json;
+
+use crate::support::{Run, Tally, scripted};
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_run_outlives_its_stderr() {
+    let server = scripted(vec![Reply::chat("a", 1, 1), Reply::new().stall()]);
+    let running = Run::new(
+        "profile --model demo --tokenizer builtin --isl 8 --request-count 9 --artifact-dir out --url",
+    )
+    .arg(server.url())
+    .script("exec \"$0\" \"$@\" 2>/dev/full")
+    .start();
+    server.wait_requests(2);
+    // What is said of it goes nowhere either.
+    running.signal("INT");
+    let done = running.finish().expect_exit(130).ends(Tally::of(1, 0).cancelled(1));
+    assert_eq!(done.summary()["was_cancelled"], true);
+}
+
+#[test]
+fn a_terminal_that_hangs_up_stops_the_run_and_loses_nothing() {
+    let server = scripted(vec![Reply::chat("a", 1, 1), Reply::new().stall()]);
+    let running = Run::profile(&server.url()).args("--request-count 9").start();
+    server.wait_requests(2);
+    // The kernel tells of it, and the shell once more.
+    running.signal("HUP");
+    running.wait_stderr("Stopping: ");
+    // The process may have ended by now; a hang-up that comes too late shows nothing.
+    let done = running.finish().expect_exit(130).ends(Tally::of(1, 0).cancelled(1));
+    assert_eq!(done.summary()["was_cancelled"], true);
+}
+
+#[test]
+fn nohup_keeps_its_promise() {
+    let server = scripted(vec![Reply::chat("a", 1, 1), Reply::new().stall()]);
+    let running = Run::profile(&server.url())
+        .args("--request-count 9")
+        .script("trap '' HUP; exec \"$0\" \"$@\"")
+        .start();
+    server.wait_requests(2);
+    running.signal("HUP");
+    running.signal("TERM");
+    running.wait_stderr("Stopping: ");
+    running.finish().expect_exit(130);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_limit_on_file_sizes_is_a_full_disk_and_not_the_end() {
+    let server = crate::support::cycling(vec![Reply::chat("a", 1, 1)]);
+    let done = Run::profile(&server.url())
+        .args("--request-count 40")
+        .script("ulimit -f 8; exec \"$0\" \"$@\"")
+        .run()
+        .expect_exit(1)
+        .says(&["cannot write out/profile_export.jsonl: "]);
+    assert!(done.records().len() < 40, "whole lines, as far as there was room");
+    assert!(
+        done.stdout.contains("40 scheduled = 40 sent + 0 unsent; 40 sent = 40 completed"),
+        "{}",
+        done.stdout
+    );
+}
+
+#[test]
+fn a_delay_beyond_the_clock_waits_and_breaks_nothing() {
+    let rows =
+        [json!({"text": "a", "session_id": "s"}), json!({"text": "b", "session_id": "s", "delay": 1e300})];
+    let server = scripted(vec![Reply::chat("a", 1, 1)]);
+    let running = Run::unseeded(&server.url())
+        .args("--input-file rows.jsonl --custom-dataset-type single_turn --concurrency 2 --request-count 3")
+        .file("rows.jsonl", rows.map(|r| format!("{r}\n")).concat())
+        .start();
+    server.wait_requests(1);
+    running.signal("INT");
+    let tally = running.finish().expect_exit(130).tally();
+    assert_eq!((tally.failed, tally.lost), (0, 0), "{tally:?}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn two_runs_do_not_write_into_one_folder() {
+    let server = scripted(vec![Reply::new().stall()]);
+    let first = Run::profile(&server.url()).args("--request-count 1");
+    let folder = first.home().join("out").display().to_string();
+    let first = first.start();
+    server.wait_requests(1);
+    let second = Run::new("profile --model demo --ui none --tokenizer builtin --url sim:// --artifact-dir")
+        .arg(&folder);
+    second.run().expect_exit(2).says(&["another run is writing into", &folder, "--artifact-dir"]);
+    first.signal("INT");
+    let first = first.finish().expect_exit(130);
+    assert_eq!(first.summary()["was_cancelled"], true);
+    assert_eq!(first.inputs().len(), 1);
+}
+
+#[test]
+fn an_inputs_file_has_its_name_once_it_is_whole() {
+    let server = scripted(vec![Reply::new().stall()]);
+    let running = Run::profile(&server.url()).args("--request-count 1").start();
+    server.wait_requests(1);
+    running.signal("KILL");
+    let done = running.finish().expect_exit(-1);
+    assert!(!done.path("inputs.json").exists() && done.path("inputs.json.part").exists());
+    let server = scripted(vec![Reply::chat("a", 1, 1)]);
+    let done = Run::profile(&server.url()).args("--request-count 1").run_in(done).expect_exit(0);
+    assert!(done.path("previous-1/inputs.json.part").exists());
+    assert!(!done.path("inputs.json.part").exists() && done.inputs().len() == 1);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_closed_loop_without_descriptors_is_refused_before_it_stands_still() {
+    let few = "ulimit -n 200; exec \"$0\" \"$@\"";
+    let many = |url: &str| Run::profile(url).args("--concurrency 500").script(few);
+    for (url, needed) in [("sim://?ttft=0&itl=0", "1032"), ("http://127.0.0.1:1", "532")] {
+        let done = many(url).args("--request-count 500").run().expect_exit(2).says(&[
+            &format!("needs {needed} open files"),
+            "200 are allowed",
+            "ulimit -n",
+            "--concurrency",
+        ]);
+        assert!(done.made().is_empty(), "{:?}", done.made());
+    }
+    // No more can be live than are sent.
+    many("sim://?ttft=0&itl=0").args("--request-count 5").run().expect_exit(0);
+    // Fewer than the program itself needs.
+    let none = Run::profile("http://127.0.0.1:1").script("ulimit -n 9; exec \"$0\" \"$@\"").run();
+    none.expect_exit(2).says(&["open files and 9 are allowed"]);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_device_without_end_is_no_input() {
+    for args in ["--tokenizer /dev/zero", "--tokenizer builtin --api-key-file /dev/zero", "-f /dev/zero"] {
+        let run = Run::new("profile --model demo --artifact-dir out --url http://127.0.0.1:1").args(args);
+        let done = run.run().expect_exit(2).says(&["/dev/zero"]);
+        assert!(done.made().is_empty(), "{:?}", done.made());
+    }
+}
+
+/// A time zone nine hours east of Greenwich, as a file of the time zone database (RFC 9636, version 2).
+#[cfg(unix)]
+fn zone_file() -> Vec<u8> {
+    let mut block = b"TZif2".to_vec();
+    block.extend([0; 15]);
+    // Times, leaps and indicators: none; one type of time, four characters of names.
+    for count in [0u32, 0, 0, 0, 1, 4] {
+        block.extend(count.to_be_bytes());
+    }
+    block.extend((9 * 3600i32).to_be_bytes());
+    block.extend([0, 0]);
+    block.extend(b"JST\0");
+    [&block[..], &block[..], b"\nJST-9\n"].concat()
+}
+
+#[cfg(unix)]
+#[test]
+fn a_named_time_zone_counts() {
+    let server = scripted(vec![Reply::chat("a", 1, 1)]);
+    let run = Run::profile(&server.url()).args("--request-count 1").file("zones/Far/East", zone_file());
+    let zones = run.home().join("zones").display().to_string();
+    let done = run.env("TZDIR", &zones).env("TZ", "Far/East").run().expect_exit(0);
+    let summary = done.summary();
+    let local: jiff::civil::DateTime =
+        summary["start_time"].as_str().expect("a text").parse().expect("a time without zone");
+    let sent_ns = done.records()[0]["metadata"]["request_start_ns"].as_i64().expect("nanoseconds");
+    let sent = jiff::Timestamp::from_nanosecond(sent_ns.into()).expect("a time");
+    let read_as_utc = jiff::tz::TimeZone::UTC.to_timestamp(local).expect("a time");
+    let ahead = read_as_utc.duration_since(sent);
+    assert_eq!((ahead.as_secs() + 1800) / 3600, 9, "{local} {sent}");
+}
