@@ -27,10 +27,8 @@ fn a_terminal_that_hangs_up_stops_the_run_and_loses_nothing() {
     let server = scripted(vec![Reply::chat("a", 1, 1), Reply::new().stall()]);
     let running = Run::profile(&server.url()).args("--request-count 9").start();
     server.wait_requests(2);
-    // The kernel tells of it, and the shell once more.
     running.signal("HUP");
     running.wait_stderr("Stopping: ");
-    // The process may have ended by now; a hang-up that comes too late shows nothing.
     let done = running.finish().expect_exit(130).ends(Tally::of(1, 0).cancelled(1));
     assert_eq!(done.summary()["was_cancelled"], true);
 }
