@@ -15,7 +15,7 @@ use std::io;
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
-use minijinja::{Environment, Error, ErrorKind, Value as Jinja};
+use minijinja::{Environment, Error, ErrorKind, State, Value as Jinja};
 use serde_json::{Map, Value};
 
 use crate::clock::TemplateClock;
@@ -97,7 +97,7 @@ impl ChatTemplate {
         let mut environment = Environment::new();
         let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
         environment.set_syntax(syntax.map_err(|e| syntax_error(&e))?);
-        environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
+        environment.set_unknown_method_callback(python_method);
         environment.add_filter("tojson", json::tojson);
         environment.add_function("raise_exception", raise_exception);
         // A null value answers an iteration with nothing in the interpreter, and is no iterable in Python; templates ask
@@ -173,6 +173,23 @@ impl ChatTemplate {
         String::from_utf8(out.bytes)
             .map_err(|e| TemplateError::Render { line: None, detail: e.utf8_error().to_string() })
     }
+}
+
+/// Python's methods. All of them pay for what they make but `format`, whose fields may ask for any width; sane ones have three
+/// digits at most.
+fn python_method(
+    state: &mut State<'_, '_>,
+    value: &Jinja,
+    method: &str,
+    args: &[Jinja],
+) -> Result<Jinja, Error> {
+    const DIGITS: usize = 4;
+    let is_long = |text: &str| text.split(|c: char| !c.is_ascii_digit()).any(|run| run.len() > DIGITS);
+    let is_wide = |text: &str| text.split('{').skip(1).any(|f| is_long(f.split('}').next().unwrap_or(f)));
+    if method == "format" && value.as_str().is_some_and(is_wide) {
+        return Err(Error::new(ErrorKind::OutOfFuel, "a format field asks for too great a width"));
+    }
+    minijinja_contrib::pycompat::unknown_method_callback(state, value, method, args)
 }
 
 /// Bytes of all texts and keys in `value`, and one for each node.

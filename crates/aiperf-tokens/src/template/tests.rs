@@ -157,6 +157,8 @@ fn a_hostile_template_is_stopped() {
             "{% set ns = namespace(x=[1]) %}{% for i in range(40) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x | tojson }}",
             "steps",
         ),
+        ("{{ '{:>9999999999999}'.format(1) }}", "steps"),
+        ("{{ '{:.9999999999999f}'.format(1.5) }}", "steps"),
     ] {
         let stopped = render(source, &json!([])).expect_err("without a limit this would not end");
         assert!(
@@ -164,6 +166,9 @@ fn a_hostile_template_is_stopped() {
             "{source}: {stopped:?}"
         );
     }
+    // A width that comes as an argument is not spoken.
+    assert!(render("{{ '{:{}}'.format(1, 9999999999999) }}", &json!([])).is_err());
+    assert_eq!(text("{{ '1234567 {:>5}|{:.2f}'.format(1, 1.5) }}", &json!([])), "1234567     1|1.50");
     // Depth: a macro that calls itself, and a value nested deeper than any JSON.
     assert!(render("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", &json!([])).is_err());
     let nested = "{% set ns = namespace(x=[]) %}{% for i in range(1000) %}{% set ns.x = [ns.x] %}{% endfor %}{{ ns.x | tojson }}";
