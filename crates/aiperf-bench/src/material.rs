@@ -193,7 +193,7 @@ pub(crate) fn endpoint() -> Endpoint {
 
 /// A chat run with prompts of `isl` tokens.
 pub(crate) fn plan(isl: u64) -> Plan {
-    let length = |mean: u64| LengthPlan { mean: mean as f64, stddev: 0.0 };
+    let length = |mean: u64| LengthPlan::normal(mean as f64, 0.0);
     Plan {
         models: vec!["demo".into()],
         model_selection: ModelSelection::RoundRobin,
@@ -213,11 +213,11 @@ pub(crate) fn plan(isl: u64) -> Plan {
             verify_tls: true,
             max_response_bytes: 1 << 24,
         },
-        dataset: DatasetPlan::Synthetic(SyntheticPlan {
-            entries: 100_000,
-            isl: length(isl),
-            osl: Some(length(CHUNKS as u64)),
-        }),
+        dataset: DatasetPlan::Synthetic(SyntheticPlan::sonnet(
+            100_000,
+            length(isl),
+            Some(length(CHUNKS as u64)),
+        )),
         tokenizer: None,
         phases: Vec::new(),
         artifacts: ArtifactsPlan {

@@ -1,7 +1,10 @@
 //! The configuration as AIPerf writes it into `input_config`: what the user set, the sections it always writes, and no
 //! secret. Numbers are those that count, so a reader of the file sees the run and not its defaults.
 
-use aiperf_core::plan::{Arrival, ExportLevel, Pacing, PhaseKind, PhasePlan, Plan, Ui};
+use aiperf_core::plan::{
+    Arrival, ExportLevel, LengthPair, LengthPlan, LengthShape, Pacing, PhaseKind, PhasePlan, Plan, Ui,
+    Weighted,
+};
 use aiperf_core::secret::{REDACTED, shown_header};
 use serde_json::{Map, Value as Json, json};
 
@@ -122,11 +125,17 @@ fn plain(value: &Value) -> Option<Json> {
         Value::Float(x) if x.is_finite() => Some(Json::from(*x)),
         Value::Float(_) => Some(Json::from("Infinity")),
         Value::Text(t) => Some(Json::from(t.as_str())),
-        Value::List(_) | Value::Headers(_) | Value::Extra(_) => None,
+        Value::Ratio(ratio) => Some(
+            ratio.single().map_or_else(|| json!({"input": ratio.input, "output": ratio.output}), Json::from),
+        ),
+        Value::List(_) | Value::Headers(_) | Value::Extra(_) | Value::Lengths(_) | Value::Pairs(_) => None,
     }
 }
 
-fn length(settings: &Settings, mean: Id, stddev: Id, default: Option<u64>) -> Option<Json> {
+fn length(settings: &Settings, [mean, stddev, shape]: [Id; 3], default: Option<u64>) -> Option<Json> {
+    if let Some(plan) = settings.lengths(shape) {
+        return Some(distribution(plan));
+    }
     let mean = settings.int(mean).or(default)?;
     let mut out = Map::new();
     put(&mut out, "mean", mean as f64);
@@ -136,10 +145,34 @@ fn length(settings: &Settings, mean: Id, stddev: Id, default: Option<u64>) -> Op
     Some(Json::Object(out))
 }
 
+/// A distribution in the form that a file has it in.
+fn distribution(plan: &LengthPlan) -> Json {
+    let mut out = match &plan.shape {
+        LengthShape::Normal { mean, stddev } if *stddev > 0.0 => json!({"mean": mean, "stddev": stddev}),
+        LengthShape::Normal { mean, .. } => json!({"mean": mean}),
+        LengthShape::LogNormal { mean, median } => json!({"mean": mean, "median": median}),
+        LengthShape::Peaks(peaks) => {
+            let peak =
+                |p: &Weighted<LengthPlan>| json!({"distribution": distribution(&p.item), "weight": p.weight});
+            json!({"peaks": peaks.iter().map(peak).collect::<Vec<_>>()})
+        }
+        LengthShape::Points(points) => {
+            let point = |p: &Weighted<f64>| json!({"value": p.item, "weight": p.weight});
+            json!({"points": points.iter().map(point).collect::<Vec<_>>()})
+        }
+    };
+    for (key, bound) in [("min", plan.least), ("max", plan.most)] {
+        if let (Some(bound), Some(map)) = (bound, out.as_object_mut()) {
+            put(map, key, bound);
+        }
+    }
+    out
+}
+
 fn dataset(settings: &Settings) -> Json {
     let mut out = Map::new();
     put(&mut out, "name", "main");
-    let osl = length(settings, Id::Osl, Id::OslStddev, None);
+    let osl = length(settings, [Id::Osl, Id::OslStddev, Id::OslShape], None);
     let entries = settings.int(Id::Entries);
     if let Some(path) = settings.text(Id::InputFile) {
         put(&mut out, "type", "file");
@@ -162,14 +195,25 @@ fn dataset(settings: &Settings) -> Json {
         }
         let default = settings.int_or_default(Id::Isl);
         let mut prompts = Map::new();
-        if let Some(isl) = length(settings, Id::Isl, Id::IslStddev, Some(default)) {
+        if let Some(isl) = length(settings, [Id::Isl, Id::IslStddev, Id::IslShape], Some(default)) {
             put(&mut prompts, "isl", isl);
         }
         if let Some(osl) = osl {
             put(&mut prompts, "osl", osl);
         }
-        if let Some(corpus) = settings.text(Id::Corpus) {
-            put(&mut prompts, "corpus", corpus);
+        for (id, key) in [
+            (Id::BatchSize, "batch_size"),
+            (Id::Corpus, "corpus"),
+            (Id::RangeRatio, "random_range_ratio"),
+            (Id::CorpusStyle, "random_corpus_style"),
+        ] {
+            if let Some(value) = settings.get(id).and_then(|s| plain(&s.value)) {
+                put(&mut prompts, key, value);
+            }
+        }
+        if let Some(pairs) = settings.pairs(Id::SeqDist) {
+            let pair = |p: &Weighted<LengthPair>| json!({"isl": distribution(&p.item.isl), "osl": distribution(&p.item.osl), "probability": p.weight});
+            put(&mut prompts, "sequence_distribution", pairs.iter().map(pair).collect::<Vec<_>>());
         }
         put(&mut out, "prompts", prompts);
     }

@@ -16,6 +16,7 @@ mod file;
 mod flags;
 mod help;
 mod input_config;
+mod lengths;
 mod options;
 mod place;
 mod redact;

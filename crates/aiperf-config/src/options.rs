@@ -96,6 +96,9 @@ options! {
         Default::Is("550"), Group::Dataset, "Mean input length of synthetic prompts, tokens.") sweepable() also(&["dataset.isl.mean"]);
     IslStddev(&["isl-stddev", "prompt-input-tokens-stddev", "synthetic-input-tokens-stddev"], "dataset.prompts.isl.stddev", SPREAD,
         Default::Is("0"), Group::Dataset, "Standard deviation of the input length, tokens.") sweepable() also(&["dataset.isl.stddev"]);
+    IslShape(&["isl-distribution"], "dataset.prompts.isl", Kind::Lengths, Default::Absent, Group::Dataset,
+        "Input length as a distribution of any form: {\"mean\": 600, \"median\": 400} is log-normal, peaks mixes several, points \
+         chooses from a list.") also(&["dataset.isl"]);
     Osl(&["osl", "output-tokens-mean", "prompt-output-tokens-mean"], "dataset.prompts.osl.mean", count(0, TOKENS),
         Default::Said("no limit is sent"), Group::Dataset,
         "Mean output length asked for, tokens; 0 sends no limit. With --input-file: for rows that give none.")
@@ -103,11 +106,27 @@ options! {
     OslStddev(&["osl-stddev", "output-tokens-stddev", "prompt-output-tokens-stddev"], "dataset.prompts.osl.stddev", SPREAD,
         Default::Is("0"), Group::Dataset, "Standard deviation of the output length, tokens. Needs --osl.")
         sweepable() also(&["dataset.osl.stddev"]);
+    OslShape(&["osl-distribution"], "dataset.prompts.osl", Kind::Lengths, Default::Absent, Group::Dataset,
+        "Output length asked for as a distribution, in the forms of --isl-distribution.") also(&["dataset.osl"]);
+    SeqDist(&["seq-dist", "sequence-distribution"], "dataset.prompts.sequence_distribution", Kind::Pairs, Default::Absent,
+        Group::Dataset,
+        "Pairs of input and output length, each for a percentage of the prompts, such as 256|10,128:60;512,256:40.");
+    RangeRatio(&["random-range-ratio"], "dataset.prompts.random_range_ratio", Kind::Ratio, Default::Absent, Group::Dataset,
+        "Draw lengths evenly from a window around --isl and --osl (style vllm: from x - x*ratio to x + x*ratio) or below them \
+         (sglang: from x*ratio to x). With --prompt-corpus random the prompts are that tool's own, token for token.");
     Entries(&["num-dataset-entries", "num-prompts"], "dataset.entries", count(1, MANY),
         Default::Said("--request-count, else 100; every row of an input file"), Group::Dataset,
         "Number of different prompts.");
-    Corpus(&["prompt-corpus"], "dataset.prompts.corpus", Kind::Choice { words: &["sonnet"], later: &["coding", "random"] },
-        Default::Is("sonnet"), Group::Dataset, "Text that synthetic prompts are cut from.");
+    Corpus(&["prompt-corpus"], "dataset.prompts.corpus", Kind::Choice { words: &["sonnet", "coding", "random"], later: &[] },
+        Default::Is("sonnet"), Group::Dataset,
+        "What synthetic prompts are made of: words of sonnets; code, logs and talk about them; or tokens of the vocabulary one \
+         after the other.");
+    CorpusStyle(&["random-corpus-style"], "dataset.prompts.random_corpus_style",
+        Kind::Choice { words: &["vllm", "sglang", "sglang_strict"], later: &[] }, Default::Is("vllm"), Group::Dataset,
+        "Whose random prompts and range ratio are meant: those of vllm bench serve, of SGLang with lengths corrected as AIPerf \
+         does, or of SGLang exactly.");
+    BatchSize(&["prompt-batch-size", "batch-size-text", "batch-size"], "dataset.prompts.batch_size", count(1, 100_000),
+        Default::Is("1"), Group::Dataset, "Texts of one request, every one of the input length.") short(&["b"]);
     Seed(&["random-seed"], "/random_seed", count(0, u64::MAX), Default::Said("drawn, printed and recorded"), Group::Dataset,
         "Seed of every draw of the run.");
     InputFile(&["input-file"], "dataset.path", Kind::Path, Default::Absent, Group::Dataset,

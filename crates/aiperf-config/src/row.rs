@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::lengths::{allowed_distribution, allowed_pairs, allowed_ratio};
 use crate::options::{Id, OPTIONS};
 
 /// The kind of value an option takes.
@@ -50,12 +51,18 @@ pub enum Kind {
         /// Largest.
         max: u64,
     },
+    /// A distribution of lengths: a number or a mapping.
+    Lengths,
     /// Texts: repeated, or separated by commas.
     List,
     /// Says that something is off which this version does not have; takes no value and changes nothing.
     Off,
+    /// Pairs of lengths with a percentage each.
+    Pairs,
     /// A path.
     Path,
+    /// A share of the input and the output length: a number or two.
+    Ratio,
     /// Any text.
     Text,
 }
@@ -88,8 +95,11 @@ impl Kind {
             Self::Headers => "name:value pairs".to_owned(),
             Self::Int { min, max } if *max == u64::MAX => format!("a whole number from {min}"),
             Self::Int { min, max } => format!("a whole number from {min} to {max}"),
+            Self::Lengths => allowed_distribution().to_owned(),
             Self::List => "one or more texts".to_owned(),
+            Self::Pairs => allowed_pairs().to_owned(),
             Self::Path => "a path".to_owned(),
+            Self::Ratio => format!("{}, from 0 to 1", allowed_ratio()),
             Self::Text => "a text".to_owned(),
         }
     }
@@ -104,7 +114,10 @@ impl Kind {
             Self::Extra => "KEY:VALUE",
             Self::Headers => "NAME:VALUE",
             Self::Int { .. } | Self::Float { .. } => "N",
+            Self::Lengths => "JSON",
             Self::List | Self::Text => "TEXT",
+            Self::Pairs => "PAIRS",
+            Self::Ratio => "RATIO",
             Self::Path => "PATH",
         }
     }

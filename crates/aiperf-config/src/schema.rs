@@ -87,8 +87,23 @@ fn value(row: &Row) -> Json {
             json!({"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}})
         }
         Kind::Path | Kind::Text => json!({"type": "string"}),
+        Kind::Lengths => json!({"type": "object", "properties": lengths_keys()}),
+        Kind::Pairs => json!({"type": "array", "minItems": 1, "items": {
+        "type": "object", "required": ["isl", "osl", "probability"], "additionalProperties": false,
+        "properties": {
+            "isl": {"type": ["number", "object"]}, "osl": {"type": ["number", "object"]},
+            "probability": {"type": "number", "minimum": 0, "maximum": 100}
+        }}}),
+        Kind::Ratio => {
+            let share = json!({"type": "number", "minimum": 0, "maximum": 1});
+            json!({"anyOf": [share, {"type": "object", "required": ["input", "output"], "additionalProperties": false,
+                "properties": {"input": share, "output": share}}]})
+        }
     };
-    let is_text = matches!(row.kind, Kind::Path | Kind::Text | Kind::List | Kind::Extra | Kind::Headers);
+    let is_text = matches!(
+        row.kind,
+        Kind::Path | Kind::Text | Kind::List | Kind::Extra | Kind::Headers | Kind::Lengths
+    );
     let mut out = if is_text { form } else { json!({"anyOf": [form, template]}) };
     if let Some(map) = out.as_object_mut() {
         map.insert("description".to_owned(), row.doc.into());
@@ -176,15 +191,31 @@ fn fold_forms(root: &mut Json) {
     }
 }
 
-/// A length may be a number, or a mapping whose mean is also called value.
+/// The keys of distributions that a mean and a standard deviation do not make.
+fn lengths_keys() -> Json {
+    let number = json!({"type": "number", "minimum": 0});
+    json!({
+        "mean": number, "median": number, "min": number, "max": number, "stddev": number, "value": number,
+        "type": {"enum": ["fixed", "normal", "lognormal", "multimodal", "empirical"]},
+        "peaks": {"type": "array", "minItems": 2, "items": {"type": ["number", "object"]}},
+        "points": {"type": "array", "minItems": 1, "items": {"type": ["number", "object"]}}
+    })
+}
+
+/// A length may be a number, a mapping whose mean is also called value, or a distribution of another form.
 fn lengths(properties: &mut Map<String, Json>) {
     for key in ["isl", "osl"] {
-        let Some(mut section) = properties.remove(key) else { continue };
+        let Some(both) = properties.remove(key) else { continue };
+        let is_section = |form: &&Json| form.pointer("/additionalProperties") == Some(&json!(false));
+        let forms = both.get("anyOf").and_then(Json::as_array).cloned().unwrap_or_default();
+        let shape = forms.iter().find(|form| !is_section(form)).cloned().unwrap_or_default();
+        let Some(mut section) = forms.iter().find(is_section).cloned() else { continue };
         if let Some(inner) = section.pointer_mut("/properties").and_then(Json::as_object_mut) {
             let mean = inner.get("mean").cloned().unwrap_or_default();
             inner.insert("value".to_owned(), mean.clone());
             inner.insert("type".to_owned(), json!({"enum": ["normal", "fixed"]}));
-            properties.insert(key.to_owned(), json!({"anyOf": [mean, section]}));
+            let doc = both.get("description").cloned().unwrap_or_default();
+            properties.insert(key.to_owned(), json!({"anyOf": [mean, section, shape], "description": doc}));
         }
     }
 }

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use aiperf_core::plan::LengthPlan;
 use serde_json::{Map, Value as Json};
 
+use crate::lengths::{Pairs, Ratio};
 use crate::options::Id;
 use crate::place::Place;
 use crate::row::{Default, row_of};
@@ -15,6 +17,10 @@ pub(crate) struct Sourced {
     pub value: Value,
     pub place: Place,
 }
+
+/// Two forms of the same thing each.
+const ALTERNATIVES: [(&[Id], &[Id]); 2] =
+    [(&[Id::Isl, Id::IslStddev], &[Id::IslShape]), (&[Id::Osl, Id::OslStddev], &[Id::OslShape])];
 
 /// What the user set.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -35,8 +41,16 @@ impl Settings {
         }
     }
 
-    /// Adds the settings of a lower layer: they count where this one has none. Maps merge key by key.
-    pub(crate) fn merge(&mut self, lower: Self) {
+    /// Adds the settings of a lower layer: they count where this one has none. Maps merge key by key. What this layer says in
+    /// one form hides what the lower one says of the same thing in another.
+    pub(crate) fn merge(&mut self, mut lower: Self) {
+        for (one, other) in ALTERNATIVES {
+            for (mine, theirs) in [(one, other), (other, one)] {
+                if mine.iter().any(|id| self.has(*id)) {
+                    lower.0.retain(|id, _| !theirs.contains(id));
+                }
+            }
+        }
         for (id, low) in lower.0 {
             match self.0.get_mut(&id) {
                 None => {
@@ -85,6 +99,27 @@ impl Settings {
     pub(crate) fn list(&self, id: Id) -> Option<&[String]> {
         match &self.get(id)?.value {
             Value::List(items) => Some(items),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn lengths(&self, id: Id) -> Option<&LengthPlan> {
+        match &self.get(id)?.value {
+            Value::Lengths(plan) => Some(plan),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn pairs(&self, id: Id) -> Option<&Pairs> {
+        match &self.get(id)?.value {
+            Value::Pairs(pairs) => Some(pairs),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn ratio(&self, id: Id) -> Option<Ratio> {
+        match self.get(id)?.value {
+            Value::Ratio(ratio) => Some(ratio),
             _ => None,
         }
     }

@@ -1,10 +1,12 @@
 //! From texts and nodes of a file to values of an option's kind. Flags and environment give texts, files give nodes;
 //! both end in the same [`Value`], so what a value means does not depend on where it was written.
 
+use aiperf_core::plan::LengthPlan;
 use aiperf_core::text::{for_terminal, nearest};
 use serde_json::{Map, Value as Json};
 
 use crate::error::ConfigError;
+use crate::lengths::{self, Pairs, Ratio};
 use crate::options::Id;
 use crate::place::Place;
 use crate::redact::redact_url;
@@ -28,6 +30,12 @@ pub(crate) enum Value {
     Headers(Vec<(String, String)>),
     /// Of [`Kind::Extra`].
     Extra(Map<String, Json>),
+    /// Of [`Kind::Lengths`].
+    Lengths(LengthPlan),
+    /// Of [`Kind::Pairs`].
+    Pairs(Pairs),
+    /// Of [`Kind::Ratio`].
+    Ratio(Ratio),
 }
 
 /// Why a text or node is no value of its option; the place is added by the caller.
@@ -92,12 +100,15 @@ pub(crate) fn from_text(row: &Row, text: &str) -> Result<Value, Trouble> {
             .filter(|n| (min..=max).contains(n))
             .map(Value::Int)
             .ok_or_else(|| Trouble::bad(row, text)),
+        Kind::Lengths => lengths::distribution_text(text).map(Value::Lengths),
         Kind::List => {
             let items: Vec<String> = text.split(',').map(|s| s.trim().to_owned()).collect();
             list(row, items)
         }
+        Kind::Pairs => lengths::pairs_text(text).map(Value::Pairs),
         Kind::Path if text.is_empty() => Err(Trouble::bad(row, text)),
         Kind::Path | Kind::Text => Ok(Value::Text(text.to_owned())),
+        Kind::Ratio => lengths::ratio_text(text).map(Value::Ratio),
     }
 }
 
@@ -120,6 +131,9 @@ pub(crate) fn from_node(row: &Row, node: &Node) -> Result<Value, Trouble> {
             _ => Err(shape("a mapping")),
         },
         (_, Kind::Headers | Kind::Extra) => Err(shape("a mapping")),
+        (_, Kind::Lengths) => lengths::distribution(&node.to_json()).map(Value::Lengths),
+        (_, Kind::Pairs) => lengths::pairs(&node.to_json()).map(Value::Pairs),
+        (_, Kind::Ratio) => lengths::ratio(&node.to_json()).map(Value::Ratio),
         (Data::List(items), Kind::List) => {
             let mut texts = Vec::with_capacity(items.len());
             for item in items {
@@ -440,7 +454,7 @@ mod tests {
             Ok(Value::Text("concurrency_burst".into()))
         );
         assert_eq!(read(Id::LogLevel, "Critical"), Ok(Value::Text("error".into())));
-        assert_eq!(read(Id::Corpus, "random"), Err(Trouble::Later { found: "random".into() }));
+        assert_eq!(read(Id::EndpointType, "Responses"), Err(Trouble::Later { found: "Responses".into() }));
         let Err(Trouble::Bad { nearest, .. }) = read(Id::EndpointType, "chatt") else { panic!("accepted") };
         assert_eq!(nearest.as_deref(), Some("chat"));
     }

@@ -127,14 +127,150 @@ pub struct EndpointPlan {
     pub max_response_bytes: usize,
 }
 
-/// A length, drawn once per prompt: normal with `mean` and `stddev` (tokens), rounded up to a whole number ≥ 1;
-/// `stddev` 0 is the mean itself, rounded half to even.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// A length in tokens, drawn once per text.
+///
+/// What is drawn is kept inside the bounds by clamping and then rounded up to a whole number ≥ 1; a length that needs no draw
+/// is rounded half to even. Both are AIPerf's rules.
+#[derive(Debug, Clone, PartialEq)]
 pub struct LengthPlan {
-    /// Mean, tokens.
-    pub mean: f64,
-    /// Standard deviation, tokens.
-    pub stddev: f64,
+    /// How it spreads.
+    pub shape: LengthShape,
+    /// Less becomes this.
+    pub least: Option<f64>,
+    /// More becomes this.
+    pub most: Option<f64>,
+}
+
+/// How a length spreads. All numbers are tokens.
+#[derive(Debug, Clone, PartialEq)]
+pub enum LengthShape {
+    /// Around a mean; `stddev` 0 is the mean itself. Negative draws are drawn again.
+    Normal {
+        /// Mean.
+        mean: f64,
+        /// Standard deviation.
+        stddev: f64,
+    },
+    /// With a long tail: its logarithm is normal. `median` is above 0 and at most `mean`.
+    LogNormal {
+        /// Mean.
+        mean: f64,
+        /// Median.
+        median: f64,
+    },
+    /// One of several lengths, by weight.
+    Peaks(Vec<Weighted<LengthPlan>>),
+    /// One of several numbers, by weight.
+    Points(Vec<Weighted<f64>>),
+}
+
+/// One of several, as likely as its weight is of all weights together.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Weighted<T> {
+    /// What is chosen.
+    pub item: T,
+    /// Its weight; not negative, and one of all is above 0.
+    pub weight: f64,
+}
+
+impl LengthPlan {
+    /// Normal with `mean` and `stddev`, without bounds.
+    pub const fn normal(mean: f64, stddev: f64) -> Self {
+        Self { shape: LengthShape::Normal { mean, stddev }, least: None, most: None }
+    }
+
+    /// The largest length that is sure to be drawn or that the others lie around: what a check for sense looks at.
+    pub fn scale(&self) -> f64 {
+        let largest = |lengths: &mut dyn Iterator<Item = f64>| lengths.fold(0.0, f64::max);
+        let scale = match &self.shape {
+            LengthShape::Normal { mean, .. } | LengthShape::LogNormal { mean, .. } => *mean,
+            LengthShape::Peaks(peaks) => largest(&mut peaks.iter().map(|p| p.item.scale())),
+            LengthShape::Points(points) => largest(&mut points.iter().map(|p| p.item)),
+        };
+        scale.min(self.most.unwrap_or(f64::INFINITY)).max(self.least.unwrap_or(0.0))
+    }
+}
+
+/// A pair of input and output length that is drawn together.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LengthPair {
+    /// Input length.
+    pub isl: LengthPlan,
+    /// Output length.
+    pub osl: LengthPlan,
+}
+
+/// How the lengths of a prompt are found.
+#[derive(Debug, Clone, PartialEq)]
+pub enum LengthsPlan {
+    /// Each by itself.
+    Apart {
+        /// Input length.
+        isl: LengthPlan,
+        /// Output length asked for; `None` sends no limit.
+        osl: Option<LengthPlan>,
+    },
+    /// One pair of several, by weight.
+    Pairs(Vec<Weighted<LengthPair>>),
+    /// Each evenly from a window around or below its length, as `vllm bench serve` and SGLang do: the style says which.
+    Window(WindowPlan),
+}
+
+/// Two lengths and how far draws go from them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct WindowPlan {
+    /// Input length, tokens.
+    pub isl: u64,
+    /// Output length, tokens.
+    pub osl: u64,
+    /// Share of the input length that makes the window.
+    pub isl_ratio: f64,
+    /// Share of the output length that makes the window.
+    pub osl_ratio: f64,
+}
+
+/// Which tool's random prompts and windows are meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RandomStyle {
+    /// `vllm bench serve --dataset-name random`.
+    Vllm,
+    /// SGLang's `random-ids` with AIPerf's correction of lengths.
+    Sglang,
+    /// SGLang's `random-ids` as SGLang sends it: what does not encode back to its length stays so.
+    SglangStrict,
+}
+
+impl RandomStyle {
+    /// The name users type and files hold.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Vllm => "vllm",
+            Self::Sglang => "sglang",
+            Self::SglangStrict => "sglang_strict",
+        }
+    }
+}
+
+/// Text that prompts are made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CorpusPlan {
+    /// Shakespeare's words without punctuation.
+    Sonnet,
+    /// What a coding assistant reads and writes.
+    Coding,
+    /// Tokens of the vocabulary one after the other.
+    Random,
+}
+
+impl CorpusPlan {
+    /// The name users type and files hold.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sonnet => "sonnet",
+            Self::Coding => "coding",
+            Self::Random => "random",
+        }
+    }
 }
 
 /// What is asked.
@@ -147,14 +283,31 @@ pub enum DatasetPlan {
 }
 
 /// Prompts made from a corpus.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct SyntheticPlan {
     /// Number of different conversations.
     pub entries: usize,
-    /// Input length.
-    pub isl: LengthPlan,
-    /// Output length asked for; `None` sends no limit.
-    pub osl: Option<LengthPlan>,
+    /// Input and output lengths.
+    pub lengths: LengthsPlan,
+    /// What texts are made of.
+    pub corpus: CorpusPlan,
+    /// Whose windows and random prompts are meant.
+    pub style: RandomStyle,
+    /// Texts of each turn, every one of the input length.
+    pub batch: usize,
+}
+
+impl SyntheticPlan {
+    /// `entries` prompts of one sonnet text each.
+    pub const fn sonnet(entries: usize, isl: LengthPlan, osl: Option<LengthPlan>) -> Self {
+        Self {
+            entries,
+            lengths: LengthsPlan::Apart { isl, osl },
+            corpus: CorpusPlan::Sonnet,
+            style: RandomStyle::Vllm,
+            batch: 1,
+        }
+    }
 }
 
 /// A file of prompts.

@@ -1,8 +1,8 @@
 //! A text of exactly so many tokens, cut from a corpus.
 //!
-//! The usual way costs an encoding of a few words, whatever the length: the first words are counted as they stand, and the rest
-//! comes from running sums ([`WordSums`]), which were checked block by block. Where the words do not end on the number asked
-//! for (one prompt in five or so), the last of them give way to a later word of the right count. Every seam, where two words
+//! The usual way costs an encoding of a few words, whatever the length: the first pieces are counted as they stand, and the rest
+//! comes from running sums ([`PieceSums`]), which were checked block by block. Where the pieces do not end on the number asked
+//! for, or end in white space, the last of them give way to a later one of the right count. Every seam, where two pieces
 //! meet that no checked block holds side by side, is counted again. Where sums are not the truth for a tokenizer, or
 //! nothing fits, [`crate::search`] counts whole texts instead.
 
@@ -10,42 +10,43 @@ use std::sync::Arc;
 
 use aiperf_tokens::Tokenizer;
 
-use crate::corpus::{Corpus, WordSums};
+use crate::corpus::{Corpus, PieceSums, Place, is_tight};
 use crate::search::search;
 
-/// Words at the start that are counted as they stand: what comes before them differs from the middle of a text.
-const HEAD_WORDS: usize = 2;
-/// Most words given up at the end to make room for one that fits.
+/// Pieces at the start that are counted as they stand: what comes before them differs from the middle of a text.
+const HEAD_PIECES: usize = 2;
+/// Most pieces given up at the end to make room for one that fits.
 const MOST_GIVEN_UP: usize = 32;
-/// How far behind the end a word that fits is looked for.
+/// How far behind the end a piece that fits is looked for.
 const LOOK_AHEAD: usize = 512;
-/// Bytes of text per token to make room for; English has 4.4 with the vocabularies of 2024.
+/// Bytes of text per token to make room for; English has 4.4 with the vocabularies of 2024, code less.
 const BYTES_PER_TOKEN: usize = 5;
 
-/// Where a text begins: at a word, with some words left out behind it.
+/// Where a text begins: at a piece, with some pieces left out behind it.
 ///
-/// Leaving out a different number makes a different text from the same start, for workloads with more entries than the
-/// corpus has words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Leaving out a different number makes a different text from the same start, for workloads with more texts than the
+/// corpus has pieces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Start {
-    /// Position of the first word.
-    pub(crate) word: usize,
-    /// Words left out behind the first.
+    /// The first piece.
+    pub(crate) first: Place,
+    /// Pieces left out behind the first.
     pub(crate) skip: usize,
 }
 
 impl Start {
-    /// Position of the second word.
-    pub(crate) fn second(self) -> usize {
-        self.word + 1 + self.skip
+    /// The second piece.
+    pub(crate) fn second(self, corpus: &Corpus) -> Place {
+        corpus.later(self.first, 1 + self.skip)
     }
 
-    /// The first `count` words as a text.
+    /// The first `count` pieces as a text, without the space before the first.
     pub(crate) fn text(self, corpus: &Corpus, count: usize) -> String {
         let mut text = String::new();
         if count > 0 {
-            text.push_str(corpus.word(self.word));
-            corpus.append(self.second(), count - 1, &mut text);
+            let first = corpus.piece(self.first);
+            text.push_str(first.strip_prefix(' ').unwrap_or(first));
+            corpus.append(self.second(corpus), count - 1, &mut text);
         }
         text
     }
@@ -54,30 +55,30 @@ impl Start {
 /// Cuts texts from one corpus for one tokenizer. Every answer depends on its arguments alone.
 #[derive(Debug)]
 pub(crate) struct Cutter {
-    corpus: &'static Corpus,
+    corpus: Arc<Corpus>,
     tokenizer: Arc<dyn Tokenizer>,
-    sums: WordSums,
+    sums: PieceSums,
 }
 
-/// Words in the middle of a text: the longest run that is not too long.
+/// Pieces in the middle of a text: the longest run that is not too long.
 #[derive(Default)]
 struct Run {
-    words: usize,
+    pieces: usize,
     /// Tokens still missing.
     missing: usize,
-    /// Words that begin another block.
+    /// Numbers of the pieces that begin another block.
     crossings: Vec<usize>,
 }
 
 impl Cutter {
     /// Reads nothing yet.
-    pub(crate) fn new(corpus: &'static Corpus, tokenizer: Arc<dyn Tokenizer>) -> Self {
-        Self { corpus, sums: WordSums::new(corpus, Arc::clone(&tokenizer)), tokenizer }
+    pub(crate) fn new(corpus: Arc<Corpus>, tokenizer: Arc<dyn Tokenizer>) -> Self {
+        Self { sums: PieceSums::new(Arc::clone(&corpus), Arc::clone(&tokenizer)), corpus, tokenizer }
     }
 
-    /// The tokenizer that texts are exact for.
-    pub(crate) fn tokenizer(&self) -> &dyn Tokenizer {
-        self.tokenizer.as_ref()
+    /// What is cut from.
+    pub(crate) fn corpus(&self) -> &Corpus {
+        &self.corpus
     }
 
     /// A text of exactly `tokens` tokens without specials; lengths beyond the corpus go around it again. The error is the
@@ -85,74 +86,73 @@ impl Cutter {
     pub(crate) fn cut(&self, start: Start, tokens: usize) -> Result<String, usize> {
         match self.by_sums(start, tokens) {
             Some(text) => Ok(text),
-            None => search(self.corpus, self.tokenizer(), start, tokens),
+            None => search(&self.corpus, self.tokenizer.as_ref(), start, tokens),
         }
     }
 
     /// As [`Self::cut`] from running sums alone; `None` where they do not get there.
     pub(crate) fn by_sums(&self, start: Start, tokens: usize) -> Option<String> {
-        let (head, head_words, head_tokens) = self.head(start, tokens)?;
-        let from = start.second() + head_words - 1;
+        let corpus = self.corpus.as_ref();
+        let (head, head_pieces, head_tokens) = self.head(start, tokens)?;
+        let from = corpus.later(start.second(corpus), head_pieces - 1);
         let run = self.run(from, tokens - head_tokens)?;
-        let (words, last) = self.close(from, &run)?;
+        let end = self.end(from, &head, &run)?;
 
         let mut text = head;
-        if words == 0 {
+        if end.pieces == 0 {
             // So short that its only seam is all of it.
-            let Some(word) = last else { return Some(text) };
-            self.corpus.append(word, 1, &mut text);
+            text.push_str(end.last.map_or("", |last| corpus.piece(last)));
             return (self.tokenizer.count(&text) == tokens).then_some(text);
         }
-        let end = from + words;
-        let seams = run.crossings.iter().filter(|word| **word < end).map(|word| (word - 1, *word));
-        let closing = last.map(|word| (end - 1, word));
-        if !seams.chain(closing).all(|(left, right)| self.adds_up(left, right)) {
+        let first = corpus.piece(from);
+        let with_first = [text.as_str(), first].concat();
+        if self.tokenizer.count(&with_first) != head_tokens + self.tokens_of(from)? {
             return None;
         }
-        text.reserve_exact(tokens.saturating_mul(BYTES_PER_TOKEN));
-        self.corpus.append(from, words, &mut text);
-        if let Some(word) = last {
-            self.corpus.append(word, 1, &mut text);
+        for crossing in run.crossings.iter().filter(|piece| (1..end.pieces).contains(*piece)) {
+            if !self.adds_up(corpus.later(from, crossing - 1), corpus.later(from, *crossing)) {
+                return None;
+            }
         }
+        text.reserve_exact(tokens.saturating_mul(BYTES_PER_TOKEN));
+        corpus.append(from, end.pieces, &mut text);
+        text.push_str(end.last.map_or("", |last| corpus.piece(last)));
         Some(text)
     }
 
-    /// Whether two words side by side count as they do apart.
-    fn adds_up(&self, left: usize, right: usize) -> bool {
+    /// Whether two pieces side by side count as they do apart.
+    fn adds_up(&self, left: Place, right: Place) -> bool {
         let sum = self.tokens_of(left).zip(self.tokens_of(right)).map(|(left, right)| left + right);
-        let together = format!("{} {}", self.corpus.word(left), self.corpus.word(right));
+        let together = [self.corpus.piece(left), self.corpus.piece(right)].concat();
         sum.is_some() && self.sums.inside(&together) == sum
     }
 
-    /// The first words that are not too many tokens, their number and their count.
+    /// The first pieces that are not too many tokens, their number and their count.
     fn head(&self, start: Start, tokens: usize) -> Option<(String, usize, usize)> {
-        (1..=HEAD_WORDS).rev().find_map(|words| {
-            let text = start.text(self.corpus, words);
+        (1..=HEAD_PIECES).rev().find_map(|pieces| {
+            let text = start.text(&self.corpus, pieces);
             let count = self.tokenizer.count(&text);
-            (count <= tokens).then_some((text, words, count))
+            (count <= tokens).then_some((text, pieces, count))
         })
     }
 
-    fn run(&self, from: usize, mut tokens: usize) -> Option<Run> {
-        let (mut block, mut at) = self.corpus.locate(from);
+    fn run(&self, from: Place, mut tokens: usize) -> Option<Run> {
+        let Place { mut block, mut at } = from;
         let mut run = Run::default();
-        if at == 0 {
-            run.crossings.push(from);
-        }
         let mut idle = 0;
         loop {
             let sums = self.sums.block(block)?;
             let target = (tokens as u64).saturating_add(u64::from(sums[at]));
             let end = sums.partition_point(|sum| u64::from(*sum) <= target) - 1;
             let taken = (sums[end] - sums[at]) as usize;
-            run.words += end - at;
+            run.pieces += end - at;
             tokens -= taken;
             if end + 1 < sums.len() {
                 run.missing = tokens;
                 return Some(run);
             }
-            run.crossings.push(from + run.words);
-            // A tokenizer to which all words are nothing would go around for ever.
+            run.crossings.push(run.pieces);
+            // A tokenizer to which all pieces are nothing would go around for ever.
             idle = if taken == 0 { idle + 1 } else { 0 };
             if idle > self.corpus.len() {
                 return None;
@@ -161,33 +161,49 @@ impl Cutter {
         }
     }
 
-    /// Makes a run exact: how many of its words stay, and the word to put behind them.
-    fn close(&self, from: usize, run: &Run) -> Option<(usize, Option<usize>)> {
+    /// Makes a run exact, and its end no white space.
+    fn end(&self, from: Place, head: &str, run: &Run) -> Option<End> {
+        let corpus = self.corpus.as_ref();
+        let before = |pieces: usize| (pieces > 0).then(|| corpus.later(from, pieces - 1));
         let mut missing = run.missing;
-        if missing == 0 {
-            return Some((run.words, None));
+        let ends_tight = before(run.pieces).map_or(is_tight(head), |last| is_tight(corpus.piece(last)));
+        if missing == 0 && ends_tight {
+            return Some(End { pieces: run.pieces, last: None });
         }
-        let end = from + run.words;
-        for given_up in 0..=run.words.min(MOST_GIVEN_UP) {
+        let behind = corpus.later(from, run.pieces);
+        for given_up in 0..=run.pieces.min(MOST_GIVEN_UP) {
+            let pieces = run.pieces - given_up;
             if given_up > 0 {
-                missing += self.tokens_of(end - given_up)?;
+                missing += self.tokens_of(corpus.later(from, pieces))?;
             }
-            // The word at `end` itself is too long, or the run would have it.
-            for word in end + 1..=end + LOOK_AHEAD {
-                if self.tokens_of(word)? == missing {
-                    return Some((run.words - given_up, Some(word)));
+            let left = before(pieces);
+            let mut candidate = behind;
+            for _ in 0..LOOK_AHEAD {
+                if self.tokens_of(candidate)? == missing
+                    && is_tight(corpus.piece(candidate))
+                    && left.is_none_or(|left| self.adds_up(left, candidate))
+                {
+                    return Some(End { pieces, last: Some(candidate) });
                 }
+                candidate = corpus.later(candidate, 1);
             }
         }
         None
     }
 
-    /// Tokens of a word in the middle of a text.
-    fn tokens_of(&self, word: usize) -> Option<usize> {
-        let (block, at) = self.corpus.locate(word);
-        let sums = self.sums.block(block)?;
-        Some((sums[at + 1] - sums[at]) as usize)
+    /// Tokens of a piece in the middle of a text.
+    fn tokens_of(&self, place: Place) -> Option<usize> {
+        let sums = self.sums.block(place.block)?;
+        Some((sums[place.at + 1] - sums[place.at]) as usize)
     }
+}
+
+/// How a text ends.
+struct End {
+    /// Pieces of the run that stay.
+    pieces: usize,
+    /// The piece behind them.
+    last: Option<Place>,
 }
 
 #[cfg(test)]
@@ -198,15 +214,19 @@ mod tests {
     use crate::corpus::SONNET;
     use crate::toys::{ALL_EXACT, Cut, Toy};
 
-    fn at(word: usize) -> Start {
-        Start { word, skip: 0 }
+    fn at(piece: usize) -> Start {
+        Start { first: SONNET.nth(piece), skip: 0 }
+    }
+
+    fn cutter(tokenizer: Arc<dyn Tokenizer>) -> Cutter {
+        Cutter::new(Arc::clone(&SONNET), tokenizer)
     }
 
     #[test]
     fn a_start_can_leave_words_out() {
         assert_eq!(at(0).text(&SONNET, 4), "THE SONNETS 1 From");
-        assert_eq!(Start { word: 0, skip: 2 }.text(&SONNET, 3), "THE From fairest");
-        assert_eq!(Start { word: 0, skip: 2 }.text(&SONNET, 1), "THE");
+        assert_eq!(Start { skip: 2, ..at(0) }.text(&SONNET, 3), "THE From fairest");
+        assert_eq!(Start { skip: 2, ..at(0) }.text(&SONNET, 1), "THE");
         assert_eq!(at(5).text(&SONNET, 0), "");
     }
 
@@ -219,7 +239,7 @@ mod tests {
             (Cut::FreeFirst, true),
             (Cut::Pieces, false),
         ] {
-            let cutter = Cutter::new(&SONNET, Toy::shared(cut));
+            let cutter = cutter(Toy::shared(cut));
             assert_eq!(cutter.sums.block(3).is_some(), holds, "{cut:?}");
             assert_eq!(cutter.by_sums(at(1000), 500).is_some(), holds, "{cut:?}");
         }
@@ -227,7 +247,7 @@ mod tests {
 
     #[test]
     fn texts_are_words_of_the_corpus_from_the_start_on() {
-        let cutter = Cutter::new(&SONNET, Toy::shared(Cut::Words));
+        let cutter = cutter(Toy::shared(Cut::Words));
         let text = cutter.cut(at(3), 40).expect("words end on 40 or a later one fits");
         assert!(text.starts_with("From fairest creatures we desire increase That thereby"), "{text}");
         assert!(!text.contains("  ") && !text.ends_with(' '));
@@ -236,8 +256,8 @@ mod tests {
     #[test]
     fn lengths_beyond_the_corpus_go_around() {
         let toy = Toy::shared(Cut::FreeFirst);
-        let cutter = Cutter::new(&SONNET, Arc::clone(&toy));
-        let words = SONNET.words();
+        let cutter = cutter(Arc::clone(&toy));
+        let words = SONNET.pieces();
         let text = cutter.cut(at(words - 2), 2 * words + 7).expect("every word is one token");
         assert_eq!(toy.count(&text), 2 * words + 7);
         let around: Vec<&str> = text.split(' ').skip(2).take(3).collect();
@@ -246,7 +266,7 @@ mod tests {
 
     #[test]
     fn an_impossible_length_gives_the_nearest() {
-        let cutter = Cutter::new(&SONNET, Toy::shared(Cut::Even));
+        let cutter = cutter(Toy::shared(Cut::Even));
         let nearest = cutter.cut(at(77), 101).expect_err("no text has an odd count");
         assert!(nearest == 100 || nearest == 102, "{nearest}");
         assert!(cutter.cut(at(77), 100).is_ok());
@@ -258,14 +278,14 @@ mod tests {
         #[test]
         fn every_length_is_exact(word in 0..2_000_000usize, skip in 0..3usize, tokens in 1..3000usize, cut in 0..5usize) {
             let toy = Toy::shared(ALL_EXACT[cut]);
-            let text = Cutter::new(&SONNET, Arc::clone(&toy)).cut(Start { word, skip }, tokens);
+            let text = cutter(Arc::clone(&toy)).cut(Start { skip, ..at(word) }, tokens);
             prop_assert_eq!(text.map(|t| toy.count(&t)), Ok(tokens));
         }
 
         #[test]
         fn every_short_length_is_exact(word in 0..2_000_000usize, tokens in 1..12usize, cut in 0..5usize) {
             let toy = Toy::shared(ALL_EXACT[cut]);
-            let text = Cutter::new(&SONNET, Arc::clone(&toy)).cut(at(word), tokens);
+            let text = cutter(Arc::clone(&toy)).cut(at(word), tokens);
             prop_assert_eq!(text.map(|t| toy.count(&t)), Ok(tokens));
         }
     }

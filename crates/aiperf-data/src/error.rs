@@ -18,6 +18,19 @@ pub enum DataError {
         /// The file.
         path: PathBuf,
     },
+    /// A window that reaches down to texts of no token.
+    #[error(
+        "--random-range-ratio {ratio} with an ISL of {isl} allows prompts of 0 tokens (the tokenizer adds {specials} of its own); \
+         take a longer ISL or a smaller ratio"
+    )]
+    EmptyWindow {
+        /// The ISL.
+        isl: u64,
+        /// The ratio of the ISL.
+        ratio: f64,
+        /// Tokens that the tokenizer adds.
+        specials: u64,
+    },
     /// A workload without entries.
     #[error("a data set needs at least 1 entry")]
     NoEntries,
@@ -39,6 +52,12 @@ pub enum DataError {
     /// Prompts are made to a length in tokens, and there is nothing to count with.
     #[error("synthetic prompts need a tokenizer")]
     NoTokenizer,
+    /// The tokenizer has no tokens to make texts of.
+    #[error("tokenizer '{tokenizer}' has no ordinary tokens to make random prompts of")]
+    NoVocabulary {
+        /// The tokenizer's name.
+        tokenizer: String,
+    },
     /// Something that is no regular file: it is read again while the run goes on.
     #[error("{}: is not a regular file", path.display())]
     NotAFile {
@@ -52,6 +71,17 @@ pub enum DataError {
         asked: u64,
         /// The most.
         most: u64,
+    },
+    /// More entries than draws are kept for.
+    #[error(
+        "{entries} entries are more than the {most} that random prompts with a range ratio can have: their draws have one order \
+         and are kept in memory"
+    )]
+    TooManyEntries {
+        /// Entries asked for.
+        entries: usize,
+        /// The most.
+        most: usize,
     },
     /// A position outside the workload.
     #[error("conversation {index} of {len} does not exist")]

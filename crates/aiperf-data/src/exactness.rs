@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
-use aiperf_core::plan::{DatasetPlan, EndpointKind, LengthPlan, SyntheticPlan, TokenizerPlan};
+use aiperf_core::plan::{CorpusPlan, DatasetPlan, EndpointKind, LengthPlan, SyntheticPlan, TokenizerPlan};
 use aiperf_rng::Key;
 use aiperf_tokens::Tokenizer;
 use proptest::prelude::*;
@@ -28,7 +28,18 @@ static TOKENIZERS: LazyLock<Vec<Arc<dyn Tokenizer>>> = LazyLock::new(|| {
 });
 
 fn workload(tokenizer: usize, kind: EndpointKind, seed: u64, isl: LengthPlan) -> Arc<dyn Workload> {
-    let set = SyntheticPlan { entries: 10_000, isl, osl: None };
+    of_corpus(CorpusPlan::Sonnet, 1, tokenizer, kind, seed, isl)
+}
+
+fn of_corpus(
+    corpus: CorpusPlan,
+    batch: usize,
+    tokenizer: usize,
+    kind: EndpointKind,
+    seed: u64,
+    isl: LengthPlan,
+) -> Arc<dyn Workload> {
+    let set = SyntheticPlan { corpus, batch, ..SyntheticPlan::sonnet(10_000, isl, None) };
     let mut plan = plan(DatasetPlan::Synthetic(set), kind);
     plan.seed = seed;
     crate::open(&plan, Some(Arc::clone(&TOKENIZERS[tokenizer]))).expect("a good plan")
@@ -45,18 +56,21 @@ fn counted_and_asked(
     let turn = &conversation.turns[0];
     let tokenizer = &TOKENIZERS[tokenizer];
     let specials = if kind == EndpointKind::Completions { tokenizer.prompt_specials() } else { 0 };
-    ((tokenizer.count(&turn.texts[0]) + specials) as u64, turn.asked_isl.expect("made to a length"))
+    let counted: usize = turn.texts.iter().map(|text| tokenizer.count(text) + specials).sum();
+    (counted as u64, turn.asked_isl.expect("made to a length"))
 }
 
 #[test]
 fn short_and_long_lengths_are_exact_with_every_tokenizer() {
     for tokenizer in TOKENIZERS.iter() {
-        let cutter = Cutter::new(&SONNET, Arc::clone(tokenizer));
+        let cutter = Cutter::new(Arc::clone(&SONNET), Arc::clone(tokenizer));
         let words = Key::new(7).purpose("test.exactness");
         for tokens in (1..=60).chain([8_192, 20_001, 40_000]) {
             for draw in 0..(20_000 / tokens).clamp(1, 12) {
-                let word = words.lane(tokens as u64).at(draw as u64).position(SONNET.words());
-                let text = cutter.cut(Start { word, skip: 0 }, tokens).expect("a length that can be had");
+                let word = words.lane(tokens as u64).at(draw as u64).position(SONNET.pieces());
+                let text = cutter
+                    .cut(Start { first: SONNET.nth(word), skip: 0 }, tokens)
+                    .expect("a length that can be had");
                 assert_eq!(tokenizer.count(&text), tokens, "{tokenizer:?} word {word}");
             }
         }
@@ -68,8 +82,7 @@ fn a_bos_is_inside_the_length_of_completions() {
     let with_bos = 1;
     assert_eq!(TOKENIZERS[with_bos].prompt_specials(), 1);
     for isl in [2u32, 17, 512] {
-        let workload =
-            workload(with_bos, EndpointKind::Completions, 9, LengthPlan { mean: isl.into(), stddev: 0.0 });
+        let workload = workload(with_bos, EndpointKind::Completions, 9, LengthPlan::normal(isl.into(), 0.0));
         for entry in 0..20 {
             let (counted, _) =
                 counted_and_asked(workload.as_ref(), with_bos, EndpointKind::Completions, entry);
@@ -81,7 +94,7 @@ fn a_bos_is_inside_the_length_of_completions() {
 #[test]
 fn prompts_are_distinct_with_every_tokenizer() {
     for tokenizer in 0..TOKENIZERS.len() {
-        let workload = workload(tokenizer, EndpointKind::Chat, 10, LengthPlan { mean: 32.0, stddev: 0.0 });
+        let workload = workload(tokenizer, EndpointKind::Chat, 10, LengthPlan::normal(32.0, 0.0));
         let texts: HashSet<String> =
             (0..120).map(|i| workload.conversation(i).expect("exists").turns[0].texts[0].clone()).collect();
         assert_eq!(texts.len(), 120, "{:?}", TOKENIZERS[tokenizer]);
@@ -90,7 +103,7 @@ fn prompts_are_distinct_with_every_tokenizer() {
 
 #[test]
 fn prompts_are_words_without_stray_spaces() {
-    let workload = workload(TRAINED.len(), EndpointKind::Chat, 11, LengthPlan { mean: 50.0, stddev: 20.0 });
+    let workload = workload(TRAINED.len(), EndpointKind::Chat, 11, LengthPlan::normal(50.0, 20.0));
     for i in 0..300 {
         let text = &workload.conversation(i).expect("exists").turns[0].texts[0];
         assert!(
@@ -100,8 +113,57 @@ fn prompts_are_words_without_stray_spaces() {
     }
 }
 
+#[test]
+fn code_begins_and_ends_with_letters_and_keeps_its_lines() {
+    let workload = of_corpus(
+        CorpusPlan::Coding,
+        1,
+        TRAINED.len(),
+        EndpointKind::Chat,
+        3,
+        LengthPlan::normal(600.0, 0.0),
+    );
+    for i in 0..100 {
+        let text = &workload.conversation(i).expect("exists").turns[0].texts[0];
+        assert_eq!(text.trim(), text, "a template may drop white space around a message");
+        assert!(text.lines().count() > 5, "{text}");
+    }
+}
+
+#[test]
+fn every_text_of_a_batch_has_its_length() {
+    for corpus in [CorpusPlan::Sonnet, CorpusPlan::Coding, CorpusPlan::Random] {
+        let spread = LengthPlan::normal(50.0, 10.0);
+        let workload = of_corpus(corpus, 3, 1, EndpointKind::Completions, 3, spread);
+        let mut lengths = HashSet::new();
+        for entry in 0..20 {
+            let (counted, asked) = counted_and_asked(workload.as_ref(), 1, EndpointKind::Completions, entry);
+            assert_eq!(counted, asked);
+            let turn = &workload.conversation(entry).expect("exists").turns[0];
+            assert_eq!(turn.texts.len(), 3);
+            lengths.extend(turn.texts.iter().map(|text| TOKENIZERS[1].count(text)));
+        }
+        assert!(lengths.len() > 20, "each text draws its own: {}", lengths.len());
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
+
+    #[test]
+    fn lengths_of_every_corpus_are_exact(
+        corpus in 0..2usize,
+        tokenizer in 0..TRAINED.len() + 1,
+        seed in 0..4u64,
+        entry in 0..10_000usize,
+        mean in 1.0..1500.0f64,
+    ) {
+        let corpus = [CorpusPlan::Coding, CorpusPlan::Random][corpus];
+        let isl = LengthPlan::normal(mean, 0.0);
+        let workload = of_corpus(corpus, 1, tokenizer, EndpointKind::Chat, seed, isl);
+        let (counted, asked) = counted_and_asked(workload.as_ref(), tokenizer, EndpointKind::Chat, entry);
+        prop_assert_eq!(counted, asked);
+    }
 
     #[test]
     fn lengths_are_exact(
@@ -113,7 +175,7 @@ proptest! {
         completions: bool,
     ) {
         let kind = if completions { EndpointKind::Completions } else { EndpointKind::Chat };
-        let workload = workload(tokenizer, kind, seed, LengthPlan { mean, stddev: mean * spread });
+        let workload = workload(tokenizer, kind, seed, LengthPlan::normal(mean, mean * spread));
         let (counted, asked) = counted_and_asked(workload.as_ref(), tokenizer, kind, entry);
         let least = if completions { TOKENIZERS[tokenizer].prompt_specials() as u64 + 1 } else { 1 };
         prop_assert_eq!(counted, asked.max(least));

@@ -7,7 +7,7 @@ use aiperf_tokens::{Probe, TemplateClock, Tokenizer, count_chat};
 use serde_json::json;
 
 use crate::corpus::SONNET;
-use crate::cut::{Cutter, Start};
+use crate::cut::Cutter;
 use crate::search::search;
 
 /// Prompts are up to 2 to the power of this many tokens.
@@ -65,14 +65,14 @@ pub fn check_lengths(
     now: TemplateClock,
     prompts: usize,
 ) -> LengthCheck {
-    let cutter = Cutter::new(&SONNET, Arc::clone(tokenizer));
+    let cutter = Cutter::new(Arc::clone(&SONNET), Arc::clone(tokenizer));
     let draws = Key::new(0).purpose("tokenizer.check");
     let mut check = LengthCheck { prompts, ..LengthCheck::default() };
     for index in 0..prompts {
         let mut draw = draws.at(index as u64);
         let low = 1u64 << draw.below(BITS);
         let asked = (low + draw.below(low)) as usize;
-        let start = Start { word: draw.position(SONNET.words()), skip: 0 };
+        let start = SONNET.start(draws, index as u64);
         check.longest = check.longest.max(asked);
         let by_sums = cutter.by_sums(start, asked);
         check.by_sums += usize::from(by_sums.is_some());

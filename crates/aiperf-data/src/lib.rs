@@ -4,7 +4,8 @@
 //! `conversation(i)` depends on (plan, seed, i) alone. Nothing is made before it is asked for and nothing is kept after, so
 //! memory does not grow with the number of prompts.
 //!
-//! * Synthetic prompts are cut from a corpus to exactly the number of tokens asked for, as the run's tokenizer counts.
+//! * Synthetic prompts are cut from a corpus to exactly the number of tokens asked for, as the run's tokenizer counts, or made
+//!   of its vocabulary as vLLM and SGLang make them.
 //! * Files are checked whole when they are opened and indexed by row; a row is read again when it is sent.
 
 mod corpus;
@@ -16,7 +17,9 @@ mod file;
 mod lengths;
 mod markers;
 mod models;
+mod random;
 mod search;
+mod spread;
 mod synthetic;
 #[cfg(test)]
 mod toys;

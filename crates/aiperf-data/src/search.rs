@@ -1,21 +1,23 @@
 //! The same as [`crate::cut`] for tokenizers whose counts do not add up: every candidate is counted whole.
 //!
-//! It knows nothing of the tokenizer but `count`. From the longest run of words that is not too long it goes on letter by
-//! letter, then with other words in place of the last ones, then from the next start.
+//! It knows nothing of the tokenizer but `count`. From the longest run of pieces that is not too long it goes on letter by
+//! letter, then with other pieces in place of the last ones, then from the next start.
 
 use aiperf_tokens::Tokenizer;
 
-use crate::corpus::Corpus;
+use crate::corpus::{Corpus, Place, is_tight};
 use crate::cut::Start;
 
-/// Starts tried, one word after the other.
+/// Starts tried, one piece after the other.
 const STARTS: usize = 16;
-/// Most words given up at the end to make room for others.
+/// Pieces that may be nothing to a tokenizer, one after the other, before it is given up.
+const MOST_IDLE: usize = 1 << 20;
+/// Most pieces given up at the end to make room for others.
 const MOST_GIVEN_UP: usize = 4;
-/// Words tried in place of those given up.
+/// Pieces tried in place of those given up.
 const LOOK_AHEAD: usize = 24;
-/// Pieces tried at the end when no word fits: most vocabularies have them as single tokens.
-const PIECES: &str = "aIoes1290tnrxzq";
+/// Letters tried at the end when no piece fits: most vocabularies have them as single tokens.
+const LETTERS: &str = "aIoes1290tnrxzq";
 
 /// A text of exactly `tokens` tokens from near `start`, or the nearest count found.
 pub(crate) fn search(
@@ -26,7 +28,7 @@ pub(crate) fn search(
 ) -> Result<String, usize> {
     let mut tries = Tries { tokenizer, tokens, nearest: 0 };
     (0..STARTS)
-        .find_map(|shift| tries.from(corpus, Start { word: start.word + shift, ..start }))
+        .find_map(|shift| tries.from(corpus, Start { first: corpus.later(start.first, shift), ..start }))
         .ok_or(tries.nearest)
 }
 
@@ -47,25 +49,23 @@ impl Tries<'_> {
     }
 
     fn fits(&mut self, text: &str) -> bool {
-        self.count(text) == self.tokens
+        !text.is_empty() && is_tight(text) && self.count(text) == self.tokens
     }
 
     fn from(&mut self, corpus: &Corpus, start: Start) -> Option<String> {
-        let words = self.longest(corpus, start)?;
-        let mut text = start.text(corpus, words);
-        if self.fits(&text) && !text.is_empty() {
+        let pieces = self.longest(corpus, start)?;
+        let mut text = start.text(corpus, pieces);
+        if self.fits(&text) {
             return Some(text);
         }
-        let next = if words == 0 { start.word } else { start.second() + words - 1 };
-        self.grow(&mut text, corpus.word(next)).or_else(|| self.replace(corpus, start, words, next))
+        let next = if pieces == 0 { start.first } else { corpus.later(start.second(corpus), pieces - 1) };
+        self.grow(&mut text, corpus.piece(next)).or_else(|| self.replace(corpus, start, pieces, next))
     }
 
-    /// Adds the beginning of `word`, letter by letter.
-    fn grow(&mut self, text: &mut String, word: &str) -> Option<String> {
-        if !text.is_empty() {
-            text.push(' ');
-        }
-        for letter in word.chars() {
+    /// Adds the beginning of `piece`, letter by letter.
+    fn grow(&mut self, text: &mut String, piece: &str) -> Option<String> {
+        let piece = if text.is_empty() { piece.trim_start() } else { piece };
+        for letter in piece.chars() {
             text.push(letter);
             if self.fits(text) {
                 return Some(std::mem::take(text));
@@ -74,19 +74,22 @@ impl Tries<'_> {
         None
     }
 
-    /// Puts later words, or single letters, in place of the last words.
-    fn replace(&mut self, corpus: &Corpus, start: Start, words: usize, next: usize) -> Option<String> {
-        for given_up in 0..=words.min(MOST_GIVEN_UP) {
-            let base = start.text(corpus, words - given_up);
-            let space = if base.is_empty() { "" } else { " " };
-            for word in next + 1..=next + LOOK_AHEAD {
-                let text = format!("{base}{space}{}", corpus.word(word));
-                if self.fits(&text) {
-                    return Some(text);
+    /// Puts later pieces, or single letters, in place of the last pieces.
+    fn replace(&mut self, corpus: &Corpus, start: Start, pieces: usize, next: Place) -> Option<String> {
+        for given_up in 0..=pieces.min(MOST_GIVEN_UP) {
+            let base = start.text(corpus, pieces - given_up);
+            let mut candidate = next;
+            for _ in 0..LOOK_AHEAD {
+                candidate = corpus.later(candidate, 1);
+                let text = format!("{base}{}", corpus.piece(candidate).trim_end());
+                let text = if base.is_empty() { text.trim_start() } else { &text };
+                if self.fits(text) {
+                    return Some(text.to_owned());
                 }
             }
-            for piece in PIECES.chars() {
-                for text in [format!("{base}{space}{piece}"), format!("{base}{piece}")] {
+            let space = if base.is_empty() || !is_tight(&base) { "" } else { " " };
+            for letter in LETTERS.chars() {
+                for text in [format!("{base}{space}{letter}"), format!("{base}{letter}")] {
                     if self.fits(&text) {
                         return Some(text);
                     }
@@ -96,8 +99,8 @@ impl Tries<'_> {
         None
     }
 
-    /// The most words that are not more than the tokens asked for, supposing that more words are not fewer tokens; `None` when
-    /// no number of words reaches them.
+    /// The most pieces that are not more than the tokens asked for, supposing that more pieces are not fewer tokens; `None` when
+    /// no number of pieces reaches them.
     fn longest(&mut self, corpus: &Corpus, start: Start) -> Option<usize> {
         let (mut low, mut low_count) = (0, 0);
         let mut high = self.tokens.max(1);
@@ -106,14 +109,14 @@ impl Tries<'_> {
             if high_count == self.tokens {
                 return Some(high);
             }
-            if high_count <= low_count && high > 8 * self.tokens.max(corpus.words()) {
+            if high_count <= low_count && high > 8 * self.tokens.max(MOST_IDLE) {
                 return None;
             }
             (low, low_count) = (high, high_count);
             high *= 2;
             high_count = self.count(&start.text(corpus, high));
         }
-        // Interpolation lands within a few words of the end at once; halving in turn bounds the number of steps.
+        // Interpolation lands within a few pieces of the end at once; halving in turn bounds the number of steps.
         let mut halve = false;
         while high - low > 1 {
             let share = (self.tokens - low_count) as f64 / (high_count - low_count) as f64;

@@ -1,47 +1,42 @@
-//! Prompts made from a corpus: one turn each, of exactly the length asked for.
+//! Prompts made here: one turn each, of exactly the lengths asked for.
 
 use std::sync::Arc;
 
 use aiperf_core::conversation::{Conversation, Turn};
-use aiperf_core::plan::{EndpointKind, LengthPlan, Plan, SyntheticPlan};
-use aiperf_rng::{Key, Permutation, Stream};
+use aiperf_core::plan::{CorpusPlan, EndpointKind, Plan, SyntheticPlan};
+use aiperf_rng::{Key, Stream};
 use aiperf_tokens::Tokenizer;
 use serde_json::Map;
 
-use crate::corpus::SONNET;
-use crate::cut::{Cutter, Start};
+use crate::corpus::{SONNET, coding};
+use crate::cut::Cutter;
 use crate::error::DataError;
 use crate::models::Models;
+use crate::random::Random;
+use crate::spread::{Lengths, TextLength};
 use crate::workload::{Workload, WorkloadFacts, WorkloadKind, plural};
 
-/// The longest input made, tokens: half a gigabyte of text.
-const MOST_TOKENS: u64 = 100_000_000;
-
-/// Single-turn prompts from the sonnet corpus.
+/// Single-turn prompts of one or more texts.
 ///
-/// Entry `i` begins at its own word: a shuffle of all the corpus's words, so no two of the first 963,106 entries begin at the
-/// same place, and beyond those the number of words left out behind the first tells them apart.
+/// The texts of all entries are numbered through, and text `n` begins at its own place of the corpus: no two of the first
+/// million or so are the same.
 #[derive(Debug)]
 pub(crate) struct Synthetic {
     entries: usize,
-    isl: LengthPlan,
-    osl: Option<LengthPlan>,
-    /// Tokens the server puts around the text and counts.
+    batch: u64,
+    lengths: Lengths,
+    /// Tokens the server puts around each text and counts.
     specials: u64,
     models: Models,
-    cutter: Cutter,
-    starts: Permutation,
-    inputs: Stream,
-    outputs: Stream,
+    tokenizer: Arc<dyn Tokenizer>,
+    texts: Texts,
 }
 
-/// A length of the plan, drawn.
-pub(crate) fn draw_length(plan: LengthPlan, stream: Stream, index: u64) -> u64 {
-    stream.at(index).normal_length(plan.mean, plan.stddev)
-}
-
-fn check_length(asked: u64) -> Result<(), DataError> {
-    if asked > MOST_TOKENS { Err(DataError::TooLong { asked, most: MOST_TOKENS }) } else { Ok(()) }
+/// Where texts come from.
+#[derive(Debug)]
+enum Texts {
+    Cut(Cutter, Stream),
+    Random(Random),
 }
 
 impl Synthetic {
@@ -53,50 +48,104 @@ impl Synthetic {
         if set.entries == 0 {
             return Err(DataError::NoEntries);
         }
-        check_length(set.isl.mean as u64)?;
         let key = Key::new(plan.seed);
         // A chat template brings its own specials and is not part of the bare text's length.
         let specials = match plan.endpoint.kind {
             EndpointKind::Chat => 0,
             EndpointKind::Completions => tokenizer.prompt_specials() as u64,
         };
+        let lengths = Lengths::new(&set.lengths, set.style, specials, key)?;
+        let cut = |corpus| {
+            Texts::Cut(Cutter::new(corpus, Arc::clone(&tokenizer)), key.purpose("dataset.prompt.corpus"))
+        };
+        let texts = match set.corpus {
+            CorpusPlan::Sonnet => cut(Arc::clone(&SONNET)),
+            CorpusPlan::Coding => cut(coding(plan.seed)),
+            CorpusPlan::Random => Texts::Random(Random::new(set, plan.seed, Arc::clone(&tokenizer))?),
+        };
+        let batch = set.batch.max(1) as u64;
         Ok(Self {
             entries: set.entries,
-            isl: set.isl,
-            osl: set.osl,
+            batch,
+            lengths,
             specials,
             models: Models::new(plan)?,
-            cutter: Cutter::new(&SONNET, tokenizer),
-            starts: Permutation::new(key.purpose("dataset.prompt.corpus"), SONNET.words() as u64),
-            inputs: key.purpose("dataset.prompt.length"),
-            outputs: key.purpose("dataset.turn.max_tokens"),
+            tokenizer,
+            texts,
         })
     }
 
-    /// Input and text length of an entry, tokens.
-    fn lengths(&self, index: u64) -> (u64, u64) {
-        let asked = draw_length(self.isl, self.inputs, index);
-        (asked, asked.saturating_sub(self.specials).max(1))
+    fn length(&self, entry: u64, text: u64) -> Result<TextLength, DataError> {
+        match &self.texts {
+            Texts::Random(random) if let Some(parity) = random.parity() => {
+                Ok(self.lengths.bare(parity.input(entry)))
+            }
+            _ => self.lengths.text(entry, text),
+        }
+    }
+
+    fn output(&self, entry: u64) -> Option<u64> {
+        match &self.texts {
+            Texts::Random(random) if let Some(parity) = random.parity() => Some(parity.output(entry)),
+            _ => self.lengths.output(entry),
+        }
+    }
+
+    /// Text number `text` of the workload.
+    fn text(&self, text: u64, tokens: usize) -> Result<String, DataError> {
+        let made = match &self.texts {
+            Texts::Cut(cutter, starts) => cutter.cut(cutter.corpus().start(*starts, text), tokens),
+            Texts::Random(random) => random.text(text, tokens),
+        };
+        made.map_err(|nearest| DataError::NoTextOfLength {
+            tokenizer: self.tokenizer.name().to_owned(),
+            asked: tokens,
+            nearest,
+        })
     }
 
     fn notes(&self) -> Vec<String> {
-        if self.specials == 0 {
-            return Vec::new();
+        let mut notes = Vec::new();
+        if self.specials > 0 {
+            notes.extend(self.too_short());
         }
-        let short = (0..self.entries as u64).filter(|i| self.lengths(*i).0 <= self.specials).count() as u64;
+        if let Texts::Random(random) = &self.texts
+            && let Some(parity) = random.parity()
+        {
+            let texts = self.entries as u64 * self.batch;
+            let drawn = parity.drawn_offsets();
+            if texts > drawn {
+                notes.push(format!(
+                    "{} of {texts} texts of batches begin where no tool drew: vLLM and SGLang send one text a request, and \
+                     from text {} on the beginnings are this program's own",
+                    texts - drawn,
+                    drawn + 1
+                ));
+            }
+        }
+        notes
+    }
+
+    /// How many texts were asked shorter than one can be.
+    fn too_short(&self) -> Option<String> {
+        let texts = self.entries as u64 * self.batch;
+        let is_short = |text: &u64| {
+            let length = self.length(text / self.batch, text % self.batch);
+            length.is_ok_and(|l| l.asked <= self.specials)
+        };
+        let short = (0..texts).filter(is_short).count();
         if short == 0 {
-            return Vec::new();
+            return None;
         }
         let least = self.specials + 1;
-        vec![format!(
-            "{short} of {} {} {} an ISL below {least}, the shortest input that is not empty: tokenizer '{}' adds {} of its own (BOS); \
-             {least} tokens are sent instead",
-            self.entries,
-            plural(self.entries as u64, "prompt"),
-            if self.entries == 1 { "has" } else { "have" },
-            self.cutter.tokenizer().name(),
+        Some(format!(
+            "{short} of {texts} {} {} an ISL below {least}, the shortest input that is not empty: tokenizer '{}' adds {} of its own \
+             (BOS); {least} tokens are sent instead",
+            plural(texts, "prompt"),
+            if texts == 1 { "has" } else { "have" },
+            self.tokenizer.name(),
             self.specials,
-        )]
+        ))
     }
 }
 
@@ -109,20 +158,19 @@ impl Workload for Synthetic {
         if index >= self.entries {
             return Err(DataError::OutOfRange { index, len: self.entries });
         }
-        let i = index as u64;
-        let (asked, bare) = self.lengths(i);
-        check_length(asked)?;
-        let start = Start { word: self.starts.at(i) as usize, skip: (i / self.starts.len()) as usize };
-        let text = self.cutter.cut(start, bare as usize).map_err(|nearest| DataError::NoTextOfLength {
-            tokenizer: self.cutter.tokenizer().name().to_owned(),
-            asked: bare as usize,
-            nearest,
-        })?;
+        let entry = index as u64;
+        let mut asked = 0;
+        let mut texts = Vec::with_capacity(self.batch as usize);
+        for text in 0..self.batch {
+            let length = self.length(entry, text)?;
+            asked += length.asked;
+            texts.push(self.text(entry * self.batch + text, length.bare as usize)?);
+        }
         let turn = Turn {
-            model: self.models.of_turn(i).to_owned(),
+            model: self.models.of_turn(entry).to_owned(),
             role: None,
-            texts: vec![text],
-            max_tokens: self.osl.map(|osl| draw_length(osl, self.outputs, i)),
+            texts,
+            max_tokens: self.output(entry),
             delay_ns: None,
             extra: Map::new(),
             asked_isl: Some(asked),
@@ -145,17 +193,15 @@ impl Workload for Synthetic {
 mod tests {
     use std::collections::HashSet;
 
-    use aiperf_core::plan::{DatasetPlan, ModelSelection};
+    use crate::spread::MOST_TOKENS;
+    use aiperf_core::plan::{DatasetPlan, LengthPlan, ModelSelection};
 
     use super::*;
     use crate::toys::{Cut, Toy, plan};
 
     fn set(entries: usize, mean: f64, stddev: f64) -> SyntheticPlan {
-        SyntheticPlan {
-            entries,
-            isl: LengthPlan { mean, stddev },
-            osl: Some(LengthPlan { mean: 20.0, stddev: 5.0 }),
-        }
+        let osl = Some(LengthPlan::normal(20.0, 5.0));
+        SyntheticPlan::sonnet(entries, LengthPlan::normal(mean, stddev), osl)
     }
 
     fn open(plan: &Plan, tokenizer: Arc<dyn Tokenizer>) -> Arc<dyn Workload> {
@@ -201,11 +247,11 @@ mod tests {
 
     #[test]
     fn prompts_are_distinct_beyond_the_words_of_the_corpus() {
-        let entries = 3 * SONNET.words();
+        let entries = 3 * SONNET.pieces();
         let plan = plan(DatasetPlan::Synthetic(set(entries, 24.0, 0.0)), EndpointKind::Chat);
         let workload = open(&plan, Toy::shared(Cut::Words));
         let mut seen = HashSet::new();
-        for i in (0..5000).chain(SONNET.words()..SONNET.words() + 5000).chain(entries - 5000..entries) {
+        for i in (0..5000).chain(SONNET.pieces()..SONNET.pieces() + 5000).chain(entries - 5000..entries) {
             assert!(seen.insert(workload.conversation(i).expect("exists").turns[0].texts[0].clone()), "{i}");
         }
     }

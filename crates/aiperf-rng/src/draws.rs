@@ -3,7 +3,7 @@
 use crate::elementary::{exp, ln};
 use crate::philox::philox4x64;
 
-/// How often [`Draws::normal_length`] draws again before it takes the mean; AIPerf's bound.
+/// How often [`Draws::positive_normal`] draws again before it takes the mean; AIPerf's bound.
 const LENGTH_TRIES: u32 = 10_000;
 /// 2^-53, the distance of neighbours in [`Draws::unit`].
 const UNIT_STEP: f64 = 1.0 / 9_007_199_254_740_992.0;
@@ -128,6 +128,17 @@ impl Draws {
         }
     }
 
+    /// Normal with `mean` and `stddev`, drawn again while it is negative; after 10,000 tries the mean.
+    pub fn positive_normal(&mut self, mean: f64, stddev: f64) -> f64 {
+        for _ in 0..LENGTH_TRIES {
+            let sample = mean + stddev * self.normal();
+            if sample >= 0.0 {
+                return sample;
+            }
+        }
+        mean
+    }
+
     /// A length in tokens, at least 1.
     ///
     /// AIPerf's rule for a positive normal integer: with `stddev` ≤ 0 the mean rounded half to even, without a draw; else
@@ -137,13 +148,7 @@ impl Draws {
         if stddev.is_nan() || stddev <= 0.0 {
             return (mean.round_ties_even() as u64).max(1);
         }
-        for _ in 0..LENGTH_TRIES {
-            let sample = mean + stddev * self.normal();
-            if sample >= 0.0 {
-                return (sample.ceil() as u64).max(1);
-            }
-        }
-        (mean.ceil() as u64).max(1)
+        (self.positive_normal(mean, stddev).ceil() as u64).max(1)
     }
 }
 

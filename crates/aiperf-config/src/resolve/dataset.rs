@@ -2,7 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use aiperf_core::plan::{DatasetPlan, FileFormat, FilePlan, LengthPlan, SyntheticPlan};
+use aiperf_core::plan::{
+    CorpusPlan, DatasetPlan, FileFormat, FilePlan, LengthPlan, LengthsPlan, RandomStyle, SyntheticPlan,
+    WindowPlan,
+};
 
 use super::{Resolver, how};
 use crate::error::ConfigError;
@@ -28,13 +31,16 @@ impl Resolver<'_> {
                 .int(Id::Entries)
                 .or_else(|| self.settings.int(Id::RequestCount))
                 .unwrap_or(DEFAULT_ENTRIES);
+            let corpus = self.corpus();
+            let style = self.style();
+            let lengths = self.lengths(style, osl);
+            self.check_style(corpus, style);
             return Some(DatasetPlan::Synthetic(SyntheticPlan {
                 entries: usize::try_from(entries).unwrap_or(usize::MAX),
-                isl: LengthPlan {
-                    mean: self.settings.int_or_default(Id::Isl) as f64,
-                    stddev: self.settings.float_or_default(Id::IslStddev),
-                },
-                osl,
+                lengths,
+                corpus,
+                style,
+                batch: self.settings.int_or_default(Id::BatchSize) as usize,
             }));
         };
         if let (Some(("synthetic", first)), Some(second)) = (declared, self.place(Id::InputFile)) {
@@ -44,7 +50,16 @@ impl Resolver<'_> {
                 why: "prompts come from the file or are made here; change the type or drop the file",
             });
         }
-        for id in [Id::Isl, Id::IslStddev, Id::Corpus] {
+        for id in [
+            Id::Isl,
+            Id::IslStddev,
+            Id::IslShape,
+            Id::SeqDist,
+            Id::RangeRatio,
+            Id::Corpus,
+            Id::CorpusStyle,
+            Id::BatchSize,
+        ] {
             self.exclude(
                 id,
                 Id::InputFile,
@@ -73,11 +88,110 @@ impl Resolver<'_> {
         None
     }
 
+    fn corpus(&self) -> CorpusPlan {
+        match self.settings.text_or_default(Id::Corpus).as_str() {
+            "coding" => CorpusPlan::Coding,
+            "random" => CorpusPlan::Random,
+            _ => CorpusPlan::Sonnet,
+        }
+    }
+
+    fn style(&self) -> RandomStyle {
+        match self.settings.text_or_default(Id::CorpusStyle).as_str() {
+            "sglang" => RandomStyle::Sglang,
+            "sglang_strict" => RandomStyle::SglangStrict,
+            _ => RandomStyle::Vllm,
+        }
+    }
+
+    /// A style needs something whose style it is.
+    fn check_style(&mut self, corpus: CorpusPlan, style: RandomStyle) {
+        let has_ratio = self.settings.has(Id::RangeRatio);
+        if style == RandomStyle::SglangStrict && !has_ratio {
+            self.needs(
+                Id::CorpusStyle,
+                "--random-range-ratio",
+                "SGLang's own prompts are drawn from it; 1 keeps every length at its mean",
+            );
+        } else if corpus != CorpusPlan::Random && !has_ratio && style != RandomStyle::Vllm {
+            self.needs(
+                Id::CorpusStyle,
+                "--prompt-corpus random or --random-range-ratio",
+                "nothing else has a style",
+            );
+        }
+    }
+
+    fn lengths(&mut self, style: RandomStyle, osl: Option<LengthPlan>) -> LengthsPlan {
+        self.exclude(Id::SeqDist, Id::RangeRatio, "both say how lengths spread; keep one");
+        self.exclude(Id::IslShape, Id::Isl, "both say the input length; keep one");
+        self.exclude(Id::IslShape, Id::IslStddev, "the distribution has its own spread; keep one");
+        if let Some(pairs) = self.settings.pairs(Id::SeqDist).cloned() {
+            for id in [Id::Isl, Id::IslStddev, Id::IslShape, Id::Osl, Id::OslStddev, Id::OslShape] {
+                if let (Some(unused), Some(used)) = (self.place(id), self.place(Id::SeqDist)) {
+                    self.notes.push(format!("{unused} has no effect: {used} gives both lengths"));
+                }
+            }
+            return LengthsPlan::Pairs(pairs);
+        }
+        if let Some(window) = self.window(style) {
+            return LengthsPlan::Window(window);
+        }
+        let isl = self.settings.lengths(Id::IslShape).cloned().unwrap_or_else(|| {
+            let mean = self.settings.int_or_default(Id::Isl) as f64;
+            LengthPlan::normal(mean, self.settings.float_or_default(Id::IslStddev))
+        });
+        LengthsPlan::Apart { isl, osl }
+    }
+
+    /// The windows of a range ratio, if there is one.
+    fn window(&mut self, style: RandomStyle) -> Option<WindowPlan> {
+        let ratio = self.settings.ratio(Id::RangeRatio)?;
+        for id in [Id::IslShape, Id::OslShape] {
+            self.exclude(Id::RangeRatio, id, "both say how lengths spread; keep one");
+        }
+        for id in [Id::IslStddev, Id::OslStddev] {
+            if self.settings.float(id).is_some_and(|s| s > 0.0) {
+                self.exclude(Id::RangeRatio, id, "both say how lengths spread; keep one");
+            }
+        }
+        for (id, flag) in [(Id::Isl, "--isl"), (Id::Osl, "--osl of at least 1")] {
+            if self.settings.int(id).unwrap_or(0) == 0 {
+                self.needs(Id::RangeRatio, flag, "it makes a window of that length");
+            }
+        }
+        match style {
+            RandomStyle::Vllm if ratio.input >= 1.0 || ratio.output >= 1.0 => {
+                let found = format!("'{}'", ratio.input.max(ratio.output));
+                self.bad(Id::RangeRatio, found, "a number from 0 and below 1 in style vllm");
+            }
+            RandomStyle::Sglang | RandomStyle::SglangStrict if ratio.single().is_none() => {
+                self.bad(
+                    Id::RangeRatio,
+                    format!("two ratios, {} and {}", ratio.input, ratio.output),
+                    "one number for both lengths in style sglang",
+                );
+            }
+            _ => {}
+        }
+        Some(WindowPlan {
+            isl: self.settings.int_or_default(Id::Isl),
+            osl: self.settings.int(Id::Osl).unwrap_or(0),
+            isl_ratio: ratio.input,
+            osl_ratio: ratio.output,
+        })
+    }
+
     /// The output length; a mean of 0 sends no limit, and a deviation needs a mean to deviate from.
     fn osl(&mut self) -> Option<LengthPlan> {
+        self.exclude(Id::OslShape, Id::Osl, "both say the output length; keep one");
+        if let Some(plan) = self.settings.lengths(Id::OslShape).cloned() {
+            self.exclude(Id::OslShape, Id::OslStddev, "the distribution has its own spread; keep one");
+            return Some(plan);
+        }
         match self.settings.int(Id::Osl) {
             Some(mean) if mean > 0 => {
-                Some(LengthPlan { mean: mean as f64, stddev: self.settings.float_or_default(Id::OslStddev) })
+                Some(LengthPlan::normal(mean as f64, self.settings.float_or_default(Id::OslStddev)))
             }
             _ => {
                 if self.settings.float(Id::OslStddev).is_some_and(|s| s > 0.0) || !self.settings.has(Id::Osl)

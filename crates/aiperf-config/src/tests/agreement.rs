@@ -24,6 +24,8 @@ const PAIRS: &[(&str, &str, &str)] = &[
     ("--isl", "77", "dataset: {prompts: {isl: {mean: 77}}}"),
     ("--isl-stddev", "7.5", "dataset: {prompts: {isl: {stddev: 7.5}}}"),
     ("--osl", "33", "dataset: {prompts: {osl: {mean: 33.0}}}"),
+    ("--batch-size", "3", "dataset: {prompts: {batchSize: 3}}"),
+    ("--prompt-corpus", "coding", "dataset: {prompts: {corpus: coding}}"),
     ("--num-dataset-entries", "12", "dataset: {entries: 12}"),
     ("--tokenizer", "builtin", "tokenizer: {name: builtin}"),
     ("--tokenizer-revision", "v1", "tokenizer: {revision: v1}"),

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use aiperf_core::plan::{Arrival, DatasetPlan, ExportLevel, LogLevel, Pacing, Ui};
+use aiperf_core::plan::{Arrival, DatasetPlan, ExportLevel, LengthPlan, LengthsPlan, LogLevel, Pacing, Ui};
 use serde_json::json;
 
 use super::{File, wrong};
@@ -44,8 +44,9 @@ benchmark:
     assert_eq!((plan.seed, plan.seed_given), (5, true));
     assert_eq!(plan.endpoint.headers[0].1.expose(), "5");
     let DatasetPlan::Synthetic(dataset) = &plan.dataset else { panic!("synthetic") };
-    assert_eq!((dataset.entries, dataset.isl.mean), (7, 100.0));
-    assert_eq!(dataset.osl.map(|o| (o.mean, o.stddev)), Some((20.0, 3.0)));
+    assert_eq!(dataset.entries, 7);
+    let (isl, osl) = (LengthPlan::normal(100.0, 0.0), LengthPlan::normal(20.0, 3.0));
+    assert_eq!(dataset.lengths, LengthsPlan::Apart { isl, osl: Some(osl) });
     assert_eq!(plan.phases.len(), 2);
     // A phase whose type is given takes nothing from the other one.
     assert_eq!(
@@ -179,8 +180,8 @@ fn forms_that_contradict_each_other_are_told() {
             "prompts come from the file or are made here",
         ),
         (
-            "benchmark: {model: m, dataset: {isl: {mean: 5, median: 4}}}",
-            "benchmark.dataset.isl.median is an AIPerf key",
+            "benchmark: {model: m, dataset: {isl: {mean: 5, skew: 4}}}",
+            "benchmark.dataset.isl: there is no key 'skew' here; allowed: mean, stddev",
         ),
         ("benchmark: {model: m, artifacts: {summary: false}}", "asks for a run without summary JSON"),
         (

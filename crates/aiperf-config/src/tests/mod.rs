@@ -2,12 +2,15 @@
 
 mod agreement;
 mod files;
+mod lengths;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use aiperf_core::plan::{Arrival, DatasetPlan, ExportLevel, LogLevel, Pacing, PhaseKind, Ui};
+use aiperf_core::plan::{
+    Arrival, CorpusPlan, DatasetPlan, ExportLevel, LengthPlan, LengthsPlan, LogLevel, Pacing, PhaseKind, Ui,
+};
 use serde_json::json;
 
 use crate::{Rejected, Resolved, resolve_profile};
@@ -79,7 +82,8 @@ fn a_model_is_all_it_takes() {
     assert_eq!(plan.endpoint.session_header, "X-Correlation-ID");
     assert!(plan.endpoint.verify_tls && plan.endpoint.api_key.is_none() && plan.endpoint.path.is_none());
     let DatasetPlan::Synthetic(dataset) = &plan.dataset else { panic!("synthetic") };
-    assert_eq!((dataset.entries, dataset.isl.mean, dataset.isl.stddev, dataset.osl), (100, 550.0, 0.0, None));
+    assert_eq!((dataset.entries, dataset.batch, dataset.corpus), (100, 1, CorpusPlan::Sonnet));
+    assert_eq!(dataset.lengths, LengthsPlan::Apart { isl: LengthPlan::normal(550.0, 0.0), osl: None });
     assert_eq!(plan.phases.len(), 1);
     let phase = &plan.phases[0];
     assert_eq!(
@@ -357,7 +361,7 @@ fn a_file_of_prompts_excludes_what_makes_prompts() {
         (dataset.path.as_path(), dataset.entries, dataset.ignore_timestamps),
         (file.as_path(), None, true)
     );
-    assert_eq!(dataset.osl.map(|o| (o.mean, o.stddev)), Some((9.0, 0.0)));
+    assert_eq!(dataset.osl, Some(LengthPlan::normal(9.0, 0.0)));
     assert!(good(&format!("-m m --input-file {path} --use-server-token-count")).plan.tokenizer.is_none());
     let errors = wrong(&format!("-m m --input-file {path} --isl 4 --isl-stddev 2 --prompt-corpus sonnet"));
     assert_eq!(errors.len(), 3, "{errors:?}");
@@ -407,7 +411,7 @@ fn flags_win_over_the_environment_over_the_file_over_defaults() {
     let phase = &plan.phases[0];
     assert_eq!((phase.concurrency, phase.requests), (Some(4), Some(30)));
     let DatasetPlan::Synthetic(dataset) = &plan.dataset else { panic!("synthetic") };
-    assert_eq!((dataset.isl.mean, dataset.osl), (5.0, None));
+    assert_eq!(dataset.lengths, LengthsPlan::Apart { isl: LengthPlan::normal(5.0, 0.0), osl: None });
     let headers: Vec<(&str, &str)> =
         plan.endpoint.headers.iter().map(|(n, v)| (n.as_str(), v.expose())).collect();
     assert_eq!(headers, [("a", "f"), ("B", "flag"), ("c", "f")]);

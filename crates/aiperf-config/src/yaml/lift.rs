@@ -41,6 +41,8 @@ pub(crate) struct Lifted {
 
 /// Keys of the envelope that are no options.
 const ENVELOPE: &[&str] = &["schema_version", "benchmark", "variables"];
+/// Keys that make a length a distribution of another form.
+const SHAPE: &[&str] = &["median", "peaks", "points", "min", "max"];
 /// Keys of a phase that are no options.
 pub(super) const PHASE_EXTRAS: &[&str] = &["name", "kind", "exclude_from_results"];
 /// Sections of what this version does not have; a file may say that they are off.
@@ -204,7 +206,9 @@ impl<'a> Lifter<'a> {
     pub(super) fn key(&mut self, key: &str, entry: &'a Entry, parent: &str) {
         let path = below(parent, key);
         let node = &entry.node;
-        if let Some(row) = OPTIONS.iter().find(|r| r.keys().any(|k| k == path)) {
+        let row = OPTIONS.iter().find(|r| r.keys().any(|k| k == path));
+        // A plain mean, or a normal distribution, is what flags can say too; its parts are options of their own.
+        if let Some(row) = row.filter(|row| row.kind != Kind::Lengths || is_shape(node)) {
             if !node.is_null() {
                 self.read(row, node, &path);
             }
@@ -219,7 +223,8 @@ impl<'a> Lifter<'a> {
                 for (name, child) in self.entries(node, &path) {
                     match (name.as_str(), is_length(&path)) {
                         ("value", true) => self.key("mean", child, &path),
-                        ("type", true) => self.length_type(&child.node, &below(&path, "type")),
+                        // Its other keys say so already.
+                        ("type", true) => {}
                         _ => self.key(&name, child, &path),
                     }
                 }
@@ -228,16 +233,6 @@ impl<'a> Lifter<'a> {
             // A number for a distribution is its mean.
             Data::Scalar(_) | Data::List(_) if is_length(&path) => self.key("mean", entry, &path),
             _ => self.wrong_type(node, &path, "a mapping"),
-        }
-    }
-
-    fn length_type(&mut self, node: &Node, path: &str) {
-        match &node.data {
-            Data::Scalar(s) if matches!(s.raw.as_str(), "normal" | "fixed") => {}
-            _ => {
-                let place = self.place(node, path);
-                self.not_yet(place, format!("asks for a distribution '{}', which", node.brief()));
-            }
         }
     }
 
@@ -318,6 +313,19 @@ pub(super) fn below(parent: &str, key: &str) -> String {
 /// Whether the section is a length: a number, or a mean and a standard deviation.
 fn is_length(path: &str) -> bool {
     matches!(path.rsplit('.').next(), Some("isl" | "osl"))
+}
+
+/// Whether a length is a distribution that a mean and a standard deviation do not make.
+fn is_shape(node: &Node) -> bool {
+    let Data::Map(entries) = &node.data else { return false };
+    let plain_type = |entry: &Entry| match &entry.node.data {
+        Data::Scalar(s) => s.is_null() || matches!(s.raw.as_str(), "normal" | "fixed"),
+        _ => false,
+    };
+    entries.iter().any(|entry| {
+        let key = snake(&entry.key);
+        SHAPE.contains(&key.as_str()) || (key == "type" && !plain_type(entry))
+    })
 }
 
 /// The names that the table has directly below a section.

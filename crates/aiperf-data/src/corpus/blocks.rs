@@ -1,74 +1,60 @@
-//! The packed form: a table of sizes in a skippable frame, then zstd frames (`corpus/pack.py` writes it).
+//! Blocks of pieces, made on first use.
 
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use ruzstd::decoding::FrameDecoder;
+use aiperf_rng::{Draws, Permutation, Stream};
 
-/// Magic number of the skippable frame that holds the table.
-const TABLE_MAGIC: usize = 0x184d_2a50;
-/// Magic number and length of a skippable frame.
-const TABLE_HEAD: usize = 8;
-/// Packed length, text length, words: three little-endian `u32`.
-const TABLE_ROW: usize = 12;
+use super::packed::{Packed, table};
+use crate::cut::Start;
 
-/// A text as words, unpacked block by block.
-///
-/// It is made from bytes that are part of the program, so a broken form is a broken build: every block is checked by a test,
-/// and what does not fit panics with its reason.
+/// A text as pieces, block by block.
 #[derive(Debug)]
 pub(crate) struct Corpus {
-    blocks: Vec<Packed>,
-    words: usize,
+    source: Source,
+    blocks: Box<[OnceLock<Block>]>,
 }
 
+/// Where blocks come from.
 #[derive(Debug)]
-struct Packed {
-    frame: &'static [u8],
-    text_len: usize,
-    /// Position of the block's first word in the corpus.
-    first_word: usize,
-    words: usize,
-    open: OnceLock<Block>,
+enum Source {
+    Packed(Vec<Packed>),
+    /// Block `i` is written from the draws of index `i`.
+    Made(Stream, fn(&mut Draws) -> String),
 }
 
-/// Some lines of the corpus, joined by single spaces.
+/// Some lines of the corpus.
 #[derive(Debug)]
 pub(crate) struct Block {
     text: String,
-    /// Where each word begins; one more at the end, where the next would.
+    /// Where each piece begins; one more at the end.
     starts: Box<[u32]>,
 }
 
+/// A piece of a corpus.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Place {
+    /// Which block.
+    pub(crate) block: usize,
+    /// Which of the block's pieces.
+    pub(crate) at: usize,
+}
+
+/// Whether a text may end here: chat templates can drop white space at the end of a message, and then it would not count.
+pub(crate) fn is_tight(text: &str) -> bool {
+    !text.ends_with(|c: char| c.is_whitespace())
+}
+
 impl Corpus {
-    /// Reads the table at the start of `packed`; unpacks nothing.
-    pub(crate) fn new(packed: &'static [u8]) -> Self {
-        let word = |at: usize| -> usize {
-            let bytes = packed.get(at..at + 4).and_then(|b| b.try_into().ok());
-            u32::from_le_bytes(bytes.expect("a packed corpus begins with a whole table")) as usize
-        };
-        assert_eq!(word(0), TABLE_MAGIC, "a packed corpus begins with a table");
-        let mut at = TABLE_HEAD + word(4);
-        let mut words = 0;
-        let mut blocks = Vec::with_capacity(word(4) / TABLE_ROW);
-        for row in (TABLE_HEAD..at).step_by(TABLE_ROW) {
-            let frame = packed.get(at..at + word(row)).expect("the table's sizes add up to the file");
-            blocks.push(Packed {
-                frame,
-                text_len: word(row + 4),
-                first_word: words,
-                words: word(row + 8),
-                open: OnceLock::new(),
-            });
-            at += frame.len();
-            words += word(row + 8);
-        }
-        Self { blocks, words }
+    /// Unpacks nothing yet.
+    pub(super) fn packed(packed: &'static [u8]) -> Self {
+        let packed = table(packed);
+        Self { blocks: packed.iter().map(|_| OnceLock::new()).collect(), source: Source::Packed(packed) }
     }
 
-    /// Number of words; at least one.
-    pub(crate) fn words(&self) -> usize {
-        self.words
+    /// Writes nothing yet.
+    pub(super) fn made(blocks: usize, stream: Stream, write: fn(&mut Draws) -> String) -> Self {
+        Self { blocks: (0..blocks).map(|_| OnceLock::new()).collect(), source: Source::Made(stream, write) }
     }
 
     /// Number of blocks; at least one.
@@ -76,39 +62,70 @@ impl Corpus {
         self.blocks.len()
     }
 
-    /// The block that holds a word, and the word's position in it. Positions wrap at the end of the corpus.
-    pub(crate) fn locate(&self, word: usize) -> (usize, usize) {
-        let word = word % self.words;
-        let block = self.blocks.partition_point(|b| b.first_word <= word) - 1;
-        (block, word - self.blocks[block].first_word)
-    }
-
-    /// A block's text, unpacked on first use.
+    /// A block, made on first use.
     pub(crate) fn block(&self, index: usize) -> &Block {
-        let packed = &self.blocks[index];
-        packed.open.get_or_init(|| {
-            let block = packed.unpack();
-            assert_eq!(block.words(), packed.words, "the table counts the words of each block");
-            block
+        self.blocks[index].get_or_init(|| match &self.source {
+            Source::Packed(packed) => {
+                let block = Block::new(packed[index].words());
+                assert_eq!(block.len(), packed[index].words, "the table counts the words of each block");
+                block
+            }
+            Source::Made(stream, write) => Block::new(write(&mut stream.at(index as u64))),
         })
     }
 
-    /// A word. Positions wrap at the end of the corpus.
-    pub(crate) fn word(&self, word: usize) -> &str {
-        let (block, at) = self.locate(word);
-        self.block(block).slice(at..at + 1)
+    /// Where text number `index` of a workload begins. No two are the same as long as pieces last; beyond that the number of
+    /// pieces left out behind the first tells them apart.
+    pub(crate) fn start(&self, stream: Stream, index: u64) -> Start {
+        let shuffled =
+            |lane: u64, len: usize, at: u64| Permutation::new(stream.lane(lane), len as u64).at(at) as usize;
+        match &self.source {
+            Source::Packed(packed) => {
+                let words = packed.last().map_or(1, |last| last.first_word + last.words);
+                let word = shuffled(0, words, index % words as u64);
+                let block = packed.partition_point(|b| b.first_word <= word) - 1;
+                let first = Place { block, at: word - packed[block].first_word };
+                Start { first, skip: (index / words as u64) as usize }
+            }
+            // How many pieces there are is not known before all blocks are written; so the blocks come in a shuffled order, and
+            // the pieces of each in one of its own.
+            Source::Made(..) => {
+                let blocks = self.len() as u64;
+                let block = shuffled(0, self.len(), index % blocks);
+                let pieces = self.block(block).len() as u64;
+                let round = index / blocks;
+                let at = shuffled(1 + block as u64, pieces as usize, round % pieces);
+                Start { first: Place { block, at }, skip: (round / pieces) as usize }
+            }
+        }
     }
 
-    /// Appends `count` words from `word` on to `out`, each after a space unless `out` is empty. Wraps at the end of the corpus.
-    pub(crate) fn append(&self, word: usize, count: usize, out: &mut String) {
-        let (mut block, mut at) = self.locate(word);
+    /// A piece, with the space before it.
+    pub(crate) fn piece(&self, place: Place) -> &str {
+        self.block(place.block).slice(place.at..place.at + 1)
+    }
+
+    /// The piece that comes `pieces` later. The first of all follows the last.
+    pub(crate) fn later(&self, place: Place, pieces: usize) -> Place {
+        let Place { mut block, at } = place;
+        let mut ahead = at + pieces;
+        loop {
+            let here = self.block(block).len();
+            if ahead < here {
+                return Place { block, at: ahead };
+            }
+            ahead -= here;
+            block = (block + 1) % self.len();
+        }
+    }
+
+    /// Appends `count` pieces from `place` on to `out`. The first of all follows the last.
+    pub(crate) fn append(&self, place: Place, count: usize, out: &mut String) {
+        let Place { mut block, mut at } = place;
         let mut left = count;
         while left > 0 {
             let text = self.block(block);
-            let end = text.words().min(at + left);
-            if !out.is_empty() {
-                out.push(' ');
-            }
+            let end = text.len().min(at + left);
             out.push_str(text.slice(at..end));
             left -= end - at;
             (block, at) = ((block + 1) % self.len(), 0);
@@ -116,56 +133,84 @@ impl Corpus {
     }
 }
 
-impl Packed {
-    /// The text as it was packed, line ends included.
-    fn raw(&self) -> String {
-        let mut bytes = vec![0; self.text_len];
-        let written = FrameDecoder::new().decode_all(self.frame, &mut bytes);
-        assert_eq!(written.ok(), Some(self.text_len), "a packed block holds what its table says");
-        String::from_utf8(bytes).expect("a corpus is UTF-8")
-    }
-
-    fn unpack(&self) -> Block {
-        let text = self.raw();
-        let text = text.trim_end().replace('\n', " ");
-        let mut starts = Vec::with_capacity(self.words + 1);
-        starts.push(0);
-        starts.extend(text.bytes().enumerate().filter(|(_, b)| *b == b' ').map(|(i, _)| i as u32 + 1));
-        starts.push(text.len() as u32 + 1);
-        Block { text, starts: starts.into() }
-    }
-}
-
 impl Block {
-    /// Number of words.
-    pub(crate) fn words(&self) -> usize {
+    fn new(text: String) -> Self {
+        let starts = starts(text.as_bytes()).into();
+        Self { text, starts }
+    }
+
+    /// Number of pieces; at least one.
+    pub(crate) fn len(&self) -> usize {
         self.starts.len() - 1
     }
 
-    /// Words as one text, without space around; empty for an empty range.
-    pub(crate) fn slice(&self, words: Range<usize>) -> &str {
-        let start = self.starts[words.start] as usize;
-        let end = self.starts[words.end] as usize;
-        self.text.get(start..end.saturating_sub(1)).unwrap_or_default()
+    /// Pieces side by side.
+    pub(crate) fn slice(&self, pieces: Range<usize>) -> &str {
+        &self.text[self.starts[pieces.start] as usize..self.starts[pieces.end] as usize]
     }
 
     /// The whole text.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
+
+    /// Its pieces in order.
+    pub(crate) fn pieces(&self) -> impl Iterator<Item = &str> {
+        self.starts.windows(2).map(|ends| &self.text[ends[0] as usize..ends[1] as usize])
+    }
+}
+
+/// Where pieces begin: at the last space before a word and at a line's first letter. And where the last ends.
+fn starts(text: &[u8]) -> Vec<u32> {
+    let is_space = |b: u8| matches!(b, b' ' | b'\n' | b'\t' | b'\r');
+    let mut starts = vec![0];
+    for i in 1..text.len() {
+        let begins_word = text[i] == b' ' && text.get(i + 1).is_some_and(|next| !is_space(*next));
+        let begins_line = text[i - 1] == b'\n' && !is_space(text[i]);
+        if begins_word || begins_line {
+            starts.push(i as u32);
+        }
+    }
+    starts.push(text.len() as u32);
+    starts
+}
+
+#[cfg(test)]
+impl Corpus {
+    /// The pieces of all blocks; writes or unpacks them.
+    pub(crate) fn pieces(&self) -> usize {
+        (0..self.len()).map(|i| self.block(i).len()).sum()
+    }
+
+    /// The piece that is number `index` of all.
+    pub(crate) fn nth(&self, index: usize) -> Place {
+        self.later(Place { block: 0, at: 0 }, index % self.pieces())
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::{BTreeSet, HashSet};
+    use std::sync::Arc;
+
+    use aiperf_rng::Key;
     use sha2::{Digest, Sha256};
 
-    use crate::corpus::SONNET;
+    use super::*;
+    use crate::corpus::{SONNET, coding};
+
+    fn packed() -> &'static [Packed] {
+        match &SONNET.source {
+            Source::Packed(packed) => packed,
+            Source::Made(..) => unreachable!("the sonnet corpus is packed"),
+        }
+    }
 
     #[test]
     fn the_sonnet_text_is_the_published_one() {
         let mut hash = Sha256::new();
         let mut bytes = 0;
-        for packed in &SONNET.blocks {
+        for packed in packed() {
             let text = packed.raw();
             bytes += text.len();
             hash.update(text);
@@ -176,34 +221,64 @@ mod tests {
     }
 
     #[test]
-    fn blocks_are_words_joined_by_single_spaces() {
+    fn sonnet_pieces_are_words_behind_single_spaces() {
         let mut words = 0;
         for i in 0..SONNET.len() {
             let block = SONNET.block(i);
-            assert_eq!(SONNET.blocks[i].first_word, words);
-            let split: Vec<&str> = block.text().split(' ').collect();
+            assert_eq!(packed()[i].first_word, words);
+            let split: Vec<&str> = block.text().split(' ').skip(1).collect();
             assert!(split.iter().all(|w| !w.is_empty() && w.bytes().all(|b| b.is_ascii_alphanumeric())));
-            assert_eq!(split.len(), block.words());
-            assert_eq!(block.slice(0..block.words()), block.text());
-            assert_eq!(block.slice(7..8), split[7]);
-            assert_eq!(block.slice(7..10), split[7..10].join(" "));
+            assert_eq!(split.len(), block.len());
+            assert!(block.pieces().map(str::trim_start).eq(split.iter().copied()));
+            assert_eq!(block.slice(7..10), format!(" {}", split[7..10].join(" ")));
             assert_eq!(block.slice(7..7), "");
             words += split.len();
         }
-        assert_eq!((words, SONNET.words()), (963_106, 963_106));
+        assert_eq!((words, SONNET.pieces()), (963_106, 963_106));
     }
 
     #[test]
-    fn words_are_found_and_wrap() {
-        assert_eq!(SONNET.locate(0), (0, 0));
-        assert_eq!(SONNET.locate(SONNET.words()), (0, 0));
-        assert_eq!(SONNET.locate(SONNET.blocks[5].first_word), (5, 0));
-        assert_eq!(SONNET.locate(SONNET.blocks[5].first_word - 1), (4, SONNET.block(4).words() - 1));
-        assert_eq!(SONNET.word(1), "SONNETS");
+    fn pieces_are_found_and_go_around() {
+        let start = Place { block: 0, at: 0 };
+        assert_eq!(SONNET.piece(SONNET.later(start, 1)), " SONNETS");
+        assert_eq!(SONNET.later(start, 963_106), start);
+        let fifth = SONNET.later(start, packed()[5].first_word);
+        assert_eq!(fifth, Place { block: 5, at: 0 });
+        let last = SONNET.later(start, 963_105);
         let mut text = String::new();
-        SONNET.append(SONNET.words() - 1, 4, &mut text);
-        assert_eq!(text, format!("{} THE SONNETS 1", SONNET.word(SONNET.words() - 1)));
-        SONNET.append(3, 1, &mut text);
-        assert!(text.ends_with(" 1 From"), "{text}");
+        SONNET.append(last, 4, &mut text);
+        assert_eq!(text, format!("{} THE SONNETS 1", SONNET.piece(last)));
+    }
+
+    #[test]
+    fn pieces_begin_at_words_and_lines() {
+        let pieces =
+            |text: &str| -> Vec<String> { Block::new(text.to_owned()).pieces().map(str::to_owned).collect() };
+        assert_eq!(
+            pieces("def f(a, b):\n    return a\n\nx = 1\n"),
+            ["def", " f(a,", " b):\n   ", " return", " a\n\n", "x", " =", " 1\n"]
+        );
+        assert_eq!(pieces("a\n\tb  c"), ["a\n\tb ", " c"]);
+        assert_eq!(pieces(" one"), [" one"]);
+        assert_eq!(pieces("é ü"), ["é", " ü"]);
+    }
+
+    #[test]
+    fn no_two_starts_are_the_same() {
+        let stream = Key::new(4).purpose("test.starts");
+        for (corpus, wrap) in [(Arc::clone(&SONNET), 963_106u64), (coding(4), 5000)] {
+            let indices: BTreeSet<u64> = (0..3000).chain(wrap - 3000..wrap + 3000).collect();
+            let starts: HashSet<Start> = indices.iter().map(|i| corpus.start(stream, *i)).collect();
+            assert_eq!(starts.len(), indices.len());
+        }
+    }
+
+    #[test]
+    fn a_made_block_is_a_function_of_seed_and_position() {
+        let (a, b, other) = (coding(1), coding(1), coding(2));
+        b.block(9);
+        assert_eq!(a.block(5).text(), b.block(5).text());
+        assert_ne!(a.block(5).text(), a.block(6).text());
+        assert_ne!(a.block(5).text(), other.block(5).text());
     }
 }

@@ -18,7 +18,7 @@ use super::index::{Grouper, Groups, Rows};
 use super::row::{Placed, Row};
 use crate::error::{DataError, RowProblem};
 use crate::models::Models;
-use crate::synthetic::draw_length;
+use crate::spread::draw_length;
 use crate::workload::{Workload, WorkloadFacts, WorkloadKind};
 
 const BUFFER: usize = 1 << 20;
@@ -61,7 +61,7 @@ impl SingleTurnFile {
             rows,
             groups: grouper.finish(set.entries),
             models,
-            osl: set.osl,
+            osl: set.osl.clone(),
             outputs: Key::new(plan.seed).purpose("dataset.turn.max_tokens"),
             notes: unknown_note(&unknown, more_unknown, &path).into_iter().collect(),
             path,
@@ -83,8 +83,9 @@ impl SingleTurnFile {
     fn turn(&self, row: usize, number: usize) -> Result<(Turn, Option<String>), DataError> {
         let row = self.row(row)?;
         let number = number as u64;
-        let max_tokens =
-            row.output_length.or_else(|| self.osl.map(|osl| draw_length(osl, self.outputs, number)));
+        let max_tokens = row
+            .output_length
+            .or_else(|| self.osl.as_ref().map(|osl| draw_length(osl, &mut self.outputs.at(number))));
         let turn = Turn {
             model: self.models.of_turn(number).to_owned(),
             role: row.role,
@@ -330,7 +331,7 @@ mod tests {
     #[test]
     fn a_missing_output_length_is_the_plans() {
         let file = file("{\"text\":\"1\",\"output_length\":9}\n{\"text\":\"2\"}\n{\"text\":\"3\"}\n");
-        let osl = Some(LengthPlan { mean: 64.0, stddev: 0.0 });
+        let osl = Some(LengthPlan::normal(64.0, 0.0));
         let workload = open(FilePlan { osl, entries: Some(2), ..set(file.path()) }).expect("a good file");
         let got: Vec<_> = all(workload.as_ref()).iter().map(|c| c.turns[0].max_tokens).collect();
         assert_eq!(got, [Some(9), Some(64)]);
