@@ -254,6 +254,9 @@ impl Shard {
                     tokio::task::yield_now().await;
                 }
             });
+            // Each connects and sends before the next one starts, where the server is near; all at once, the first request of
+            // each would be stamped before the connections of all others were made.
+            tokio::task::yield_now().await;
         }
         join_all(workers).await;
     }
