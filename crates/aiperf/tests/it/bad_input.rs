@@ -192,8 +192,8 @@ fn options_of_the_reference_that_come_later_are_refused_by_name() {
             "--endpoint-type: 'embeddings' is an AIPerf value this version does not have yet",
         ),
         (
-            "--prompt-corpus coding",
-            "--prompt-corpus: 'coding' is an AIPerf value this version does not have yet",
+            "--connection-reuse-strategy sticky-user-sessions",
+            "--connection-reuse-strategy: 'sticky-user-sessions' is an AIPerf value this version does not have yet",
         ),
     ] {
         let done = refused(run().args(args), &[]);

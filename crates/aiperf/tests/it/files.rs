@@ -46,7 +46,7 @@ fn the_usual_files_and_no_others() {
         ("Inputs", "inputs.json"),
         ("Log File", "logs/aiperf.log"),
     ] {
-        let path = Path::new("out").join(file);
+        let path = done.path(file);
         assert!(shown.contains(&format!("{label}: {}", path.display())), "{label}\n{}", done.stdout);
     }
 }
