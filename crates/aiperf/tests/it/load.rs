@@ -66,6 +66,20 @@ fn concurrency_is_reached_and_never_passed() {
     assert!(totals.peak_connections <= 4, "{totals:?}");
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn the_first_of_many_streams_sends_before_the_last_one_starts() {
+    // Else the first request of each would be stamped before the connections of all others were made, and their time counted.
+    let server = sim("ttft=0&itl=0&truth");
+    let run = Run::profile(&url(&server)).args("--request-count 200 --concurrency 200 --workers-max 1");
+    let done = run.run().expect_exit(0).ends(Tally::of(200, 0));
+    let (_, truth, _) = server.stop_with_truth();
+    let clock = aiperf_os::anchor();
+    let first = truth.iter().map(|t| clock.wall(t.arrival_ns)).min().expect("requests came");
+    let last = done.records().iter().map(|r| at(r, "request_start_ns")).max().expect("requests left");
+    assert!(first < last, "the first request came {} ns after the last had started", first - last);
+}
+
 #[test]
 fn arrivals_are_the_schedule_that_plan_and_seed_make() {
     for (pattern, arrival) in [
