@@ -207,7 +207,8 @@ fn notes(report: &Report<'_>) -> Vec<String> {
     if disagree > 0.0 {
         notes.push(format!(
             "In {} of {} requests our token counts and the server's differ by more than 10%: see the usage_*_diff_pct values in \
-             the records; check that --tokenizer is the model's own, or take the server's counts with --use-server-token-count.",
+             the records. The same number more in each prompt is the chat template, which our count leaves out. Otherwise check that \
+             --tokenizer is the model's own, or take the server's counts with --use-server-token-count.",
             count(disagree as u64),
             count(summary.tally.completed),
         ));
