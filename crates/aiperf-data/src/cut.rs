@@ -2,7 +2,7 @@
 //!
 //! The usual way costs an encoding of a few words, whatever the length: the first pieces are counted as they stand, and the rest
 //! comes from running sums ([`PieceSums`]), which were checked block by block. Where the pieces do not end on the number asked
-//! for, or end in white space, the last of them give way to a later one of the right count. Every seam, where two pieces
+//! for, or end in white space, later ones that fit come behind, if need be in place of the last. Every seam, where two pieces
 //! meet that no checked block holds side by side, is counted again. Where sums are not the truth for a tokenizer, or
 //! nothing fits, [`crate::search`] counts whole texts instead.
 
@@ -17,7 +17,9 @@ use crate::search::search;
 const HEAD_PIECES: usize = 2;
 /// Most pieces given up at the end to make room for one that fits.
 const MOST_GIVEN_UP: usize = 32;
-/// How far behind the end a piece that fits is looked for.
+/// Most pieces put in their place, or in the place of one that is too long.
+const MOST_FILLED: usize = 32;
+/// How far behind the end pieces that fit are looked for.
 const LOOK_AHEAD: usize = 512;
 /// Bytes of text per token to make room for; English has 4.4 with the vocabularies of 2024, code less.
 const BYTES_PER_TOKEN: usize = 5;
@@ -101,7 +103,7 @@ impl Cutter {
         let mut text = head;
         if end.pieces == 0 {
             // So short that its only seam is all of it.
-            text.push_str(end.last.map_or("", |last| corpus.piece(last)));
+            text.extend(end.more.iter().map(|place| corpus.piece(*place)));
             return (self.tokenizer.count(&text) == tokens).then_some(text);
         }
         let first = corpus.piece(from);
@@ -116,7 +118,7 @@ impl Cutter {
         }
         text.reserve_exact(tokens.saturating_mul(BYTES_PER_TOKEN));
         corpus.append(from, end.pieces, &mut text);
-        text.push_str(end.last.map_or("", |last| corpus.piece(last)));
+        text.extend(end.more.iter().map(|place| corpus.piece(*place)));
         Some(text)
     }
 
@@ -168,7 +170,7 @@ impl Cutter {
         let mut missing = run.missing;
         let ends_tight = before(run.pieces).map_or(is_tight(head), |last| is_tight(corpus.piece(last)));
         if missing == 0 && ends_tight {
-            return Some(End { pieces: run.pieces, last: None });
+            return Some(End { pieces: run.pieces, more: Vec::new() });
         }
         let behind = corpus.later(from, run.pieces);
         for given_up in 0..=run.pieces.min(MOST_GIVEN_UP) {
@@ -176,17 +178,36 @@ impl Cutter {
             if given_up > 0 {
                 missing += self.tokens_of(corpus.later(from, pieces))?;
             }
-            let left = before(pieces);
-            let mut candidate = behind;
-            for _ in 0..LOOK_AHEAD {
-                if self.tokens_of(candidate)? == missing
-                    && is_tight(corpus.piece(candidate))
-                    && left.is_none_or(|left| self.adds_up(left, candidate))
-                {
-                    return Some(End { pieces, last: Some(candidate) });
-                }
-                candidate = corpus.later(candidate, 1);
+            let more = self.fill(before(pieces), behind, missing);
+            if more.is_some() {
+                return more.map(|more| End { pieces, more });
             }
+        }
+        None
+    }
+
+    /// Pieces from `behind` on that are `missing` tokens together, each where it fits in, the last without white space at its
+    /// end.
+    fn fill(&self, before: Option<Place>, behind: Place, mut missing: usize) -> Option<Vec<Place>> {
+        let mut more: Vec<Place> = Vec::new();
+        let mut candidate = behind;
+        for _ in 0..LOOK_AHEAD {
+            let tokens = self.tokens_of(candidate)?;
+            let is_last = tokens == missing;
+            let fits = if is_last {
+                is_tight(self.corpus.piece(candidate))
+            } else {
+                tokens > 0 && tokens < missing && more.len() < MOST_FILLED
+            };
+            let left = more.last().copied().or(before);
+            if fits && left.is_none_or(|left| self.adds_up(left, candidate)) {
+                more.push(candidate);
+                missing -= tokens;
+                if is_last {
+                    return Some(more);
+                }
+            }
+            candidate = self.corpus.later(candidate, 1);
         }
         None
     }
@@ -202,8 +223,8 @@ impl Cutter {
 struct End {
     /// Pieces of the run that stay.
     pieces: usize,
-    /// The piece behind them.
-    last: Option<Place>,
+    /// Pieces behind them.
+    more: Vec<Place>,
 }
 
 #[cfg(test)]

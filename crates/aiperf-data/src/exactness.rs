@@ -18,7 +18,7 @@ use crate::workload::Workload;
 const TRAINED: [&str; 6] = ["byte_level", "with_bos", "prepend", "over_spaces", "unigram", "word_piece"];
 
 /// The trained vocabularies, then the built-in one.
-static TOKENIZERS: LazyLock<Vec<Arc<dyn Tokenizer>>> = LazyLock::new(|| {
+pub(crate) static TOKENIZERS: LazyLock<Vec<Arc<dyn Tokenizer>>> = LazyLock::new(|| {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata");
     let files = TRAINED.iter().map(|name| folder.join(format!("{name}.json")).display().to_string());
     files

@@ -24,7 +24,12 @@ pub(crate) enum Cut {
     Even,
     /// Each word is one token, and the first of a text none.
     FreeFirst,
+    /// Each letter is a token, a space with the letter behind it too; large letters become small ones.
+    Folded,
 }
+
+/// What the id of a letter behind a space is more than the letter's.
+pub(crate) const BEHIND_SPACE: u32 = 0x11_0000;
 
 pub(crate) const ALL_EXACT: [Cut; 5] = [Cut::Letters, Cut::Words, Cut::Prefixed, Cut::Pieces, Cut::FreeFirst];
 
@@ -67,6 +72,14 @@ impl Tokenizer for Toy {
                 ids.extend(letters.chunks(5).map(|piece| piece[0] as u32));
             }
             Cut::Even => ids.extend(text.chars().flat_map(|c| [c as u32; 2])),
+            Cut::Folded => {
+                let text = text.to_lowercase();
+                let mut letters = text.chars().peekable();
+                while let Some(letter) = letters.next() {
+                    let joined = letters.next_if(|next| letter == ' ' && next.is_alphabetic());
+                    ids.push(joined.map_or(u32::from(letter), |next| u32::from(next) + BEHIND_SPACE));
+                }
+            }
             Cut::FreeFirst => {
                 ids.extend(text.split(' ').skip(1).map(|w| w.chars().next().map_or(0, u32::from)));
             }
@@ -74,7 +87,11 @@ impl Tokenizer for Toy {
     }
 
     fn decode(&self, ids: &[u32]) -> String {
-        ids.iter().filter_map(|id| char::from_u32(*id)).collect()
+        let letter = |id: u32| match id.checked_sub(BEHIND_SPACE) {
+            Some(letter) => [Some(' '), char::from_u32(letter)],
+            None => [char::from_u32(id), None],
+        };
+        ids.iter().flat_map(|id| letter(*id)).flatten().collect()
     }
 
     fn vocab_size(&self) -> usize {

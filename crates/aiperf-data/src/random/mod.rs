@@ -18,7 +18,7 @@ use aiperf_core::plan::{LengthsPlan, RandomStyle, SyntheticPlan};
 use aiperf_rng::{Key, Stream};
 use aiperf_tokens::Tokenizer;
 
-use self::correct::{Corrected, correct, mend};
+use self::correct::{correct, mend};
 pub(crate) use self::parity::Parity;
 use crate::error::DataError;
 
@@ -110,11 +110,11 @@ impl Random {
         let mut draws = self.top_ups.at(text);
         let top_up = || pool[draws.position(pool.len())];
         let tokenizer = self.pools.tokenizer.as_ref();
-        match correct(tokenizer, ids, tokens, top_up) {
-            Corrected { text, ids, exact: false } => mend(tokenizer, &text, &ids, tokens),
-            Corrected { text, .. } if text.is_empty() => mend(tokenizer, &text, &[], tokens),
-            Corrected { text, .. } => Ok(text),
+        let draft = correct(tokenizer, &ids, tokens, top_up);
+        if draft.ids.len() == tokens && !draft.text.is_empty() {
+            return Ok(draft.text);
         }
+        mend(tokenizer, &draft, tokens)
     }
 }
 

@@ -156,14 +156,14 @@ impl Parity {
             let tokens = ids.len();
             let mut known = known.into_iter();
             // The same text takes the same top-ups, so none is missing.
-            return correct(tokenizer, ids, tokens, || known.next().unwrap_or_default()).text;
+            return correct(tokenizer, &ids, tokens, || known.next().unwrap_or_default()).text;
         }
         loop {
             let next = serial.starts.len() as u64 - 1;
             let ids = ids(next);
             let tokens = ids.len();
             let Serial { engine, top_ups, starts } = &mut *serial;
-            let made = correct(tokenizer, ids, tokens, || {
+            let made = correct(tokenizer, &ids, tokens, || {
                 let id = pool[engine.below(pool.len() as u64) as usize];
                 top_ups.push(id);
                 id
@@ -181,14 +181,11 @@ impl Serial {
     fn prefixes(&mut self, pools: &Pools, prefixes: Prefixes) -> Vec<Vec<u32>> {
         let pool = pools.top_ups();
         let mut prefix = || {
-            let drawn = (0..prefixes.tokens)
+            let drawn: Vec<u32> = (0..prefixes.tokens)
                 .map(|_| pools.body[self.engine.below(pools.body.len() as u64) as usize])
                 .collect();
             let top_up = || pool[self.engine.below(pool.len() as u64) as usize];
-            let text = correct(pools.tokenizer.as_ref(), drawn, prefixes.tokens, top_up).text;
-            let mut ids = Vec::with_capacity(prefixes.tokens);
-            pools.tokenizer.encode(&text, &mut ids);
-            ids
+            correct(pools.tokenizer.as_ref(), &drawn, prefixes.tokens, top_up).ids
         };
         (0..prefixes.pool).map(|_| prefix()).collect()
     }

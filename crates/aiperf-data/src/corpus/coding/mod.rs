@@ -89,17 +89,27 @@ static GRAMMAR: LazyLock<Grammar> = LazyLock::new(|| {
 pub(super) fn block(draws: &mut Draws) -> String {
     let mut out = String::with_capacity(BLOCK_BYTES + 4096);
     while out.len() < BLOCK_BYTES {
-        let total = DOMAINS.iter().map(|d| d.weight).sum::<u32>();
-        let mut draw = draws.below(u64::from(total)) as u32;
-        for domain in &DOMAINS {
-            if draw < domain.weight {
-                document(domain, draws, &mut out);
-                break;
-            }
-            draw -= domain.weight;
+        document(domain_of(draws), draws, &mut out);
+        // Some vocabularies join slashes to the line ends before them, and what is before a block is another block.
+        if out.starts_with('/') {
+            out.clear();
         }
     }
     out
+}
+
+/// A domain, by weight.
+fn domain_of(draws: &mut Draws) -> &'static Domain {
+    let total: u32 = DOMAINS.iter().map(|d| d.weight).sum();
+    let mut draw = draws.below(u64::from(total)) as u32;
+    let found = DOMAINS.iter().find(|domain| match draw.checked_sub(domain.weight) {
+        Some(left) => {
+            draw = left;
+            false
+        }
+        None => true,
+    });
+    found.unwrap_or(&DOMAINS[0])
 }
 
 fn document(domain: &Domain, draws: &mut Draws, out: &mut String) {
