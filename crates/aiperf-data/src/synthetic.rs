@@ -112,6 +112,7 @@ impl Synthetic {
         if let Texts::Random(random) = &self.texts
             && let Some(parity) = random.parity()
         {
+            notes.extend(parity.note());
             let texts = self.entries as u64 * self.batch;
             let drawn = parity.drawn_offsets();
             if texts > drawn {

@@ -151,17 +151,13 @@ impl Composer {
     }
 }
 
-/// Tokens of a body: its texts joined by one space. A completions server puts the tokenizer's own specials (BOS) in
-/// front of the prompt, so they are counted; what a chat server's template adds is not known here.
+/// Tokens of a body: its texts, each counted alone, for what joins them is the server's affair. A completions server puts the
+/// tokenizer's own specials (BOS) in front of each prompt, so they are counted; what a chat server's template adds is not
+/// known here.
 fn count_body(tokenizer: &dyn Tokenizer, endpoint: &Endpoint, kind: EndpointKind, body: &[u8]) -> u64 {
-    let texts = endpoint.texts(body);
-    let text = match texts.as_slice() {
-        [one] => tokenizer.count(one),
-        many => tokenizer.count(&many.join(" ")),
-    };
     let specials = match kind {
         EndpointKind::Completions => tokenizer.prompt_specials(),
         EndpointKind::Chat => 0,
     };
-    (text + specials) as u64
+    endpoint.texts(body).iter().map(|text| (tokenizer.count(text) + specials) as u64).sum()
 }

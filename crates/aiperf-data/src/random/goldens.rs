@@ -99,3 +99,19 @@ fn any_order_gives_the_same_prompts() {
         assert_eq!(backwards, case.texts, "{}", case.line);
     }
 }
+
+#[test]
+fn a_seed_that_is_folded_is_told() {
+    let note = |style: &str, seed: &str| {
+        let line = format!("builtin {style} {seed} 8 8 0.5 0.5 0 0 1 8 8 0 x");
+        case(String::leak(line)).parity.note()
+    };
+    assert_eq!(note("vllm", "4294967296"), None);
+    assert_eq!(note("sglang", "42"), None);
+    assert_eq!(
+        note("sglang_strict", "4294967301").as_deref(),
+        Some(
+            "seed 4294967301 is folded to 4, for SGLang's generator takes 32 bits; pass --random-seed 4 to name it"
+        )
+    );
+}

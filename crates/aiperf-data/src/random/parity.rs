@@ -29,6 +29,7 @@ pub(crate) struct Prefixes {
 #[derive(Debug)]
 pub(crate) struct Parity {
     style: RandomStyle,
+    seed: u64,
     batch: u64,
     inputs: Box<[u32]>,
     outputs: Box<[u32]>,
@@ -111,6 +112,7 @@ impl Parity {
         let prefixes = prefixes.map_or_else(Vec::new, |p| serial.prefixes(pools, p));
         Ok(Self {
             style: set.style,
+            seed,
             batch: set.batch as u64,
             inputs,
             outputs,
@@ -128,6 +130,17 @@ impl Parity {
     /// The output length asked for with an entry.
     pub(crate) fn output(&self, entry: u64) -> u64 {
         self.outputs.get(entry as usize).copied().map_or(1, u64::from)
+    }
+
+    /// What a user should know of the seed: SGLang's generator takes 32 bits of it.
+    pub(crate) fn note(&self) -> Option<String> {
+        let folded = u64::from(LegacyMt19937::fold(self.seed));
+        (self.style != RandomStyle::Vllm && folded != self.seed).then(|| {
+            format!(
+                "seed {} is folded to {folded}, for SGLang's generator takes 32 bits; pass --random-seed {folded} to name it",
+                self.seed
+            )
+        })
     }
 
     /// Texts whose offset the tool drew: the first ones. A tool sends one text a request; further texts of a batch have no

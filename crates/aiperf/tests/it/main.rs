@@ -9,3 +9,4 @@ mod load;
 mod regressions;
 mod support;
 mod tokenizer;
+mod workloads;
