@@ -14,7 +14,7 @@ use crate::control::PhaseEnd;
 use crate::error::RunError;
 use crate::job::{RunEnd, Screen, is_synthetic};
 use crate::random_u64;
-use crate::reader::{Collected, PhaseResults, Starts};
+use crate::reader::{Collected, Malformed, PhaseResults, Starts};
 
 /// Everything a run leaves behind.
 pub(crate) struct Finished<'a> {
@@ -136,11 +136,12 @@ struct Done {
     summary: Summary,
     errors: Vec<ErrorGroup>,
     starts: Option<Starts>,
+    malformed: Malformed,
 }
 
 impl Done {
     fn new(kind: PhaseKind, results: PhaseResults, end: &PhaseEnd) -> Self {
-        let PhaseResults { mut recorder, errors, last_end_ns, starts } = results;
+        let PhaseResults { mut recorder, errors, last_end_ns, starts, malformed } = results;
         recorder.set_unsent(end.unsent);
         recorder.set_scheduled(end.scheduled);
         let end_ns = if last_end_ns == 0 { end.end_ns } else { last_end_ns };
@@ -149,6 +150,7 @@ impl Done {
             summary: recorder.summarise(Window { start_ns: end.start_ns, end_ns }),
             errors: errors.groups().to_vec(),
             starts,
+            malformed,
         }
     }
 }
@@ -168,7 +170,22 @@ fn notes(plan: &Plan, workload: &dyn Workload, profiling: &Done, ends: &[PhaseEn
         notes.extend(aiperf_data::repeat_notes(profiling.summary.tally.sent, warmed, workload.len()));
     }
     notes.extend(rate_note(plan, profiling));
+    notes.extend(malformed_note(profiling.malformed));
     notes
+}
+
+/// Events that were passed over in answers counted as whole.
+fn malformed_note(malformed: Malformed) -> Option<String> {
+    let Malformed { events, answers } = malformed;
+    let plural = |n: u64, word: &str| if n == 1 { format!("1 {word}") } else { format!("{n} {word}s") };
+    (events > 0).then(|| {
+        format!(
+            "{} in {} could not be read as JSON and {} passed over; such an answer counts as completed, and its lengths may be short.",
+            plural(events, "event"),
+            plural(answers, "answer"),
+            if events == 1 { "was" } else { "were" },
+        )
+    })
 }
 
 /// Asked against sent rate of an open loop.

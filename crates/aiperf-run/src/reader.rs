@@ -45,6 +45,17 @@ pub(crate) struct PhaseResults {
     pub last_end_ns: u64,
     /// When sessions were started.
     pub starts: Option<Starts>,
+    /// Events of whole answers that were no JSON and were passed over.
+    pub malformed: Malformed,
+}
+
+/// Events passed over in answers that count as whole all the same, as in AIPerf.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Malformed {
+    /// Events.
+    pub events: u64,
+    /// Answers they were in.
+    pub answers: u64,
 }
 
 /// The first requests of sessions, which are what a rate paces.
@@ -91,6 +102,7 @@ impl Collected {
                 errors: ErrorSummary::default(),
                 last_end_ns: 0,
                 starts: None,
+                malformed: Malformed::default(),
             })
             .collect();
         Self { phases, files: Vec::new() }
@@ -214,6 +226,10 @@ impl Reader {
         let at = usize::from(ticket.phase);
         let phase = &mut self.collected.phases[at];
         phase.last_end_ns = phase.last_end_ns.max(facts.end_ns);
+        if outcome == Outcome::Completed && answer.malformed_events > 0 {
+            phase.malformed.events += u64::from(answer.malformed_events);
+            phase.malformed.answers += 1;
+        }
         if ticket.turn == 0 {
             Starts::add(&mut phase.starts, facts.start_ns);
         }

@@ -5,7 +5,7 @@ mod tls;
 
 use aiperf_sim::scripted::{Reply, Script, chat_chunk};
 
-use crate::support::{Done, Run, Tally, cycling, scripted, sim, url};
+use crate::support::{Done, Run, Tally, cycling, flat, scripted, sim, url};
 
 /// Three requests, one after the other.
 fn run(url: &str) -> Run {
@@ -193,6 +193,10 @@ fn every_fault_of_the_simulated_server_is_a_failure_of_its_kind() {
                 .filter_map(|r| r["error"]["type"].as_str().map(str::to_owned))
                 .collect();
             assert!(kinds.iter().all(|k| Some(k.as_str()) == expected), "{fault} {streaming}: {kinds:?}");
+            // What was passed over in an answer that counts as whole is told.
+            let told = flat(&done.stdout).contains("2 events in 2 answers could not be read as JSON");
+            let broken = matches!(fault, "malformed" | "half-event:after=1") && expected.is_none();
+            assert_eq!(told, broken, "{fault}\n{}", done.stdout);
         }
     }
 }
