@@ -255,7 +255,10 @@ impl Shard {
                 }
             });
             // Each connects and sends before the next one starts, where the server is near; all at once, the first request of
-            // each would be stamped before the connections of all others were made.
+            // each would be stamped before the connections of all others were made. The kernel may answer a handshake in a
+            // thread of its own that waits for this core, so the core is offered once, too.
+            tokio::task::yield_now().await;
+            std::thread::yield_now();
             tokio::task::yield_now().await;
         }
         join_all(workers).await;
