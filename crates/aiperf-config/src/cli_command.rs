@@ -6,7 +6,7 @@ use aiperf_core::secret::{REDACTED, is_credential, is_sensitive_header};
 
 use crate::flags::{Word, classify};
 use crate::options::Id;
-use crate::redact::redact_url;
+use crate::redact::{redact_fields, redact_url};
 
 /// `aiperf profile …` for the words after `profile`.
 pub(crate) fn cli_command(argv: &[OsString]) -> String {
@@ -48,6 +48,7 @@ pub(crate) fn cli_command(argv: &[OsString]) -> String {
 fn redacted(id: Id, value: &str) -> String {
     match id {
         Id::ApiKey => REDACTED.to_owned(),
+        Id::ExtraInputs => redact_fields(value),
         Id::Url => value.split(',').map(redact_url).collect::<Vec<_>>().join(","),
         Id::Header if is_sensitive_header(value.split(':').next().unwrap_or(value)) => {
             match value.split_once(':') {
@@ -102,6 +103,8 @@ mod tests {
             &["--api-key=s3cret"],
             &["--api_key", "s3cret"],
             &["--api-key", "-s3cret"],
+            &["--extra-inputs", "a:1,api_key:s3cret"],
+            &["--extra-inputs={\"api_key\": \"s3cret\"}"],
             &["-H", "X-Plain:Bearer s3cret"],
             &["-H", "Authorization:Bearer s3cret"],
             &["-HX-Api-Key:s3cret"],

@@ -9,7 +9,7 @@ use aiperf_core::secret::{REDACTED, shown_header};
 use serde_json::{Map, Value as Json, json};
 
 use crate::options::Id;
-use crate::redact::redact_url;
+use crate::redact::{redact_json, redact_url};
 use crate::settings::Settings;
 use crate::value::Value;
 
@@ -108,7 +108,9 @@ fn endpoint(settings: &Settings) -> Map<String, Json> {
         put(&mut out, "headers", shown);
     }
     if settings.has(Id::ExtraInputs) {
-        put(&mut out, "extra", settings.extra());
+        let mut extra = Json::Object(settings.extra());
+        redact_json(&mut extra);
+        put(&mut out, "extra", extra);
     }
     out
 }

@@ -87,14 +87,30 @@ fn percent_decoded(text: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
+/// Fields for a request body as a user types them, JSON or `key:value` list, without the values of credential fields.
+pub(crate) fn redact_fields(text: &str) -> String {
+    if let Ok(mut json @ Json::Object(_)) = serde_json::from_str(text) {
+        let before = json.clone();
+        redact_json(&mut json);
+        return if json == before { text.to_owned() } else { json.to_string() };
+    }
+    let fields: Vec<String> = text
+        .split(',')
+        .map(|field| match field.split_once(':') {
+            Some((name, _)) if is_sensitive_parameter(name.trim()) => format!("{name}:{REDACTED}"),
+            _ => field.to_owned(),
+        })
+        .collect();
+    fields.join(",")
+}
+
 /// Replaces, in a configuration as JSON, what must not be shown: keys, credential headers, URL credentials.
 pub(crate) fn redact_json(value: &mut Json) {
     match value {
         Json::Object(map) => {
             for (key, value) in map.iter_mut() {
-                let plain = key.replace('_', "").to_lowercase();
-                match (plain.as_str(), &mut *value) {
-                    ("apikey", Json::String(s)) => REDACTED.clone_into(s),
+                match (key.to_lowercase().as_str(), &mut *value) {
+                    (key, Json::String(s)) if is_sensitive_parameter(key) => REDACTED.clone_into(s),
                     ("headers", Json::Object(headers)) => {
                         for (name, value) in headers.iter_mut() {
                             *value = match value.as_str() {
@@ -138,6 +154,19 @@ mod tests {
             "http://h?a=1&api%5Fkey=<redacted>&token_count=3#f"
         );
         assert_eq!(redact_url("sim://?ttft=20"), "sim://?ttft=20");
+    }
+
+    #[test]
+    fn fields_lose_the_values_of_credentials_alone() {
+        assert_eq!(
+            redact_fields("ignore_eos:true,api_key:s,max_tokens:3"),
+            "ignore_eos:true,api_key:<redacted>,max_tokens:3"
+        );
+        assert_eq!(
+            redact_fields(r#"{"a": 1, "b": {"Token": "s"}}"#),
+            r#"{"a":1,"b":{"Token":"<redacted>"}}"#
+        );
+        assert_eq!(redact_fields(r#"{"a":  1}"#), r#"{"a":  1}"#);
     }
 
     #[test]

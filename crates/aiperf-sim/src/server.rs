@@ -95,11 +95,6 @@ impl SimHandle {
         (self.totals(), self.truth(), written)
     }
 
-    /// Whether its thread lives, which it does until it is stopped, or fails.
-    pub fn is_running(&self) -> bool {
-        self.thread.as_ref().is_some_and(|t| !t.is_finished())
-    }
-
     fn halt(&mut self) {
         if let Some(stop) = self.stop.take() {
             // The thread is gone already when nobody receives.
