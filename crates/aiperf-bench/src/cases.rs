@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use aiperf_core::outcome::Outcome;
 use aiperf_core::plan::{Arrival, PhaseKind};
 use aiperf_core::ticket::{Ticket, Uuid};
-use aiperf_data::Workload;
+use aiperf_data::{Visit, Workload};
 use aiperf_load::Arrivals;
 use aiperf_metrics::{ErrorSummary, Recorder, Window};
 use aiperf_net::sse::SseScanner;
@@ -250,8 +250,8 @@ fn prompts(material: &Material, isl: u64) -> Work {
 }
 
 fn prompt(workload: &dyn Workload, at: u64, isl: u64) {
-    let made = workload.conversation(at as usize).expect("a prompt");
-    assert_eq!(black_box(&made).turns[0].asked_isl, Some(isl));
+    let made = workload.conversation(at as usize, Visit::default()).expect("a prompt");
+    assert_eq!(black_box(&made).turns[0].length.map(|l| l.asked), Some(isl));
 }
 
 fn count(material: &Material) -> Work {
@@ -266,7 +266,7 @@ fn count(material: &Material) -> Work {
 
 fn encode(material: &Material, isl: u64) -> Work {
     let endpoint = endpoint();
-    let conversation = material.workload(isl).conversation(0).expect("a prompt");
+    let conversation = material.workload(isl).conversation(0, Visit::default()).expect("a prompt");
     Box::new(move |n| {
         for _ in 0..n {
             let mut body = Vec::with_capacity(256 + conversation.turns[0].texts[0].len());
@@ -278,7 +278,7 @@ fn encode(material: &Material, isl: u64) -> Work {
 
 fn texts(material: &Material, isl: u64) -> Work {
     let endpoint = endpoint();
-    let conversation = material.workload(isl).conversation(0).expect("a prompt");
+    let conversation = material.workload(isl).conversation(0, Visit::default()).expect("a prompt");
     let mut body = Vec::new();
     endpoint.encode(&conversation.turns[0], &mut body).expect("JSON");
     Box::new(move |n| {

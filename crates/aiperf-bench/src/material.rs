@@ -7,12 +7,12 @@ use aiperf_core::exchange::{Exchange, ReadMark, Stamps};
 use aiperf_core::outcome::{Disposition, Outcome};
 use aiperf_core::plan::{
     ArtifactsPlan, ConnectionReuse, DatasetPlan, EndpointKind, EndpointPlan, ExportLevel, LengthPlan,
-    LogLevel, ModelSelection, Plan, RuntimePlan, SyntheticPlan, TokenizerPlan, Ui,
+    LogLevel, ModelSelection, Plan, RuntimePlan, SyntheticPlan, TokenizerPlan, Ui, VerifyLengths,
 };
 use aiperf_core::time::ClockAnchor;
 use aiperf_core::url::BaseUrl;
 use aiperf_core::usage::Usage;
-use aiperf_data::Workload;
+use aiperf_data::{Visit, Workload};
 use aiperf_metrics::{Capabilities, ChunkFact, Facts};
 use aiperf_net::{Answer, Endpoint};
 use aiperf_tokens::Tokenizer;
@@ -55,7 +55,8 @@ impl Material {
 
     /// The text of the first prompt of `isl` tokens.
     pub(crate) fn prompt(&self, isl: u64) -> String {
-        let mut conversation = self.workload(isl).conversation(0).expect("prompts of this length exist");
+        let mut conversation =
+            self.workload(isl).conversation(0, Visit::default()).expect("prompts of this length exist");
         conversation.turns.remove(0).texts.remove(0)
     }
 
@@ -219,6 +220,10 @@ pub(crate) fn plan(isl: u64) -> Plan {
             Some(length(CHUNKS as u64)),
         )),
         tokenizer: None,
+        chat_template: false,
+        system_prompt: None,
+        cache_bust: None,
+        verify_lengths: VerifyLengths::Off,
         phases: Vec::new(),
         artifacts: ArtifactsPlan {
             dir: PathBuf::new(),

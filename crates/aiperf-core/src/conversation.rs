@@ -7,8 +7,23 @@ use serde_json::{Map, Value};
 pub struct Conversation {
     /// `session_000000` …, or the file's own id.
     pub id: String,
-    /// Turns; each is a self-contained request.
+    /// How a turn's request comes about.
+    pub context: ContextMode,
+    /// Text of the system message before all turns.
+    pub system: Option<String>,
+    /// Text of a user message between the system message and the first turn.
+    pub user_context: Option<String>,
+    /// Turns in order; at least one.
     pub turns: Vec<Turn>,
+}
+
+/// What a turn's request holds beside the turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ContextMode {
+    /// Each turn is a whole request.
+    SelfContained,
+    /// The turns before it, each with the answer that the server gave.
+    History,
 }
 
 /// One request.
@@ -26,6 +41,18 @@ pub struct Turn {
     pub delay_ns: Option<u64>,
     /// Merged into the body last.
     pub extra: Map<String, Value>,
-    /// Input length asked for, tokens, when the text was made to a length.
-    pub asked_isl: Option<u64>,
+    /// Lengths, when the turn was made to one.
+    pub length: Option<TurnLength>,
+}
+
+/// Input lengths of a turn that was made to one, tokens.
+///
+/// A first turn's are those of the whole request: with a chat template what that renders to, without one the sum over all
+/// contents. A later turn's are those of its own part alone, for the answers before it are the server's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TurnLength {
+    /// What was asked for.
+    pub asked: u64,
+    /// What was made. Differs from `asked` only where a length cannot be had and the user wants the nearest.
+    pub made: u64,
 }

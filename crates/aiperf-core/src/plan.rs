@@ -41,6 +41,14 @@ pub struct Plan {
     pub dataset: DatasetPlan,
     /// How tokens are counted; `None` when neither prompts nor answers need counting here.
     pub tokenizer: Option<TokenizerPlan>,
+    /// Input lengths are those of the request as the tokenizer's chat template renders it.
+    pub chat_template: bool,
+    /// The user's own system message, before every conversation.
+    pub system_prompt: Option<String>,
+    /// Markers that keep prompts apart from each other and from those of other runs.
+    pub cache_bust: Option<CacheBustPlan>,
+    /// Which prompts are counted again as a whole, beside the run.
+    pub verify_lengths: VerifyLengths,
     /// Phases in order; at least one is [`PhaseKind::Profiling`].
     pub phases: Vec<PhasePlan>,
     /// What is written and where.
@@ -81,6 +89,15 @@ impl EndpointKind {
         match self {
             Self::Chat => "chat",
             Self::Completions => "completions",
+        }
+    }
+
+    /// A request is a list of messages with roles, which the server puts through its chat template; otherwise it is plain
+    /// text, which it puts behind the tokenizer's own specials (BOS).
+    pub const fn has_messages(self) -> bool {
+        match self {
+            Self::Chat => true,
+            Self::Completions => false,
         }
     }
 }
@@ -282,6 +299,118 @@ pub enum DatasetPlan {
     File(FilePlan),
 }
 
+/// Markers that keep prompts apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CacheBustPlan {
+    /// Where they land.
+    pub target: MarkerTarget,
+    /// What they are made from beside the session; `None` is the run's own id, so that no two runs share a marker.
+    pub run_id: Option<String>,
+}
+
+/// Where a cache-bust marker lands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum MarkerTarget {
+    /// At the start of the system message.
+    SystemPrefix,
+    /// At the end of the system message.
+    SystemSuffix,
+    /// At the start of the first user message.
+    FirstTurnPrefix,
+    /// At the end of the first user message.
+    FirstTurnSuffix,
+    /// At the start of the system message, of warm-up requests alone.
+    WarmupIsolationSystem,
+    /// At the start of the first user message, of warm-up requests alone.
+    WarmupIsolationFirstTurn,
+}
+
+impl MarkerTarget {
+    /// All of them, in the order of help and reports.
+    pub const ALL: [Self; 6] = [
+        Self::SystemPrefix,
+        Self::SystemSuffix,
+        Self::FirstTurnPrefix,
+        Self::FirstTurnSuffix,
+        Self::WarmupIsolationSystem,
+        Self::WarmupIsolationFirstTurn,
+    ];
+
+    /// The name users type and files hold.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::SystemPrefix => "system_prefix",
+            Self::SystemSuffix => "system_suffix",
+            Self::FirstTurnPrefix => "first_turn_prefix",
+            Self::FirstTurnSuffix => "first_turn_suffix",
+            Self::WarmupIsolationSystem => "warmup_isolation_system",
+            Self::WarmupIsolationFirstTurn => "warmup_isolation_first_turn",
+        }
+    }
+
+    /// It marks warm-up requests alone, all with one text.
+    pub const fn is_warmup_isolation(self) -> bool {
+        matches!(self, Self::WarmupIsolationSystem | Self::WarmupIsolationFirstTurn)
+    }
+
+    /// It stands behind the text, not before.
+    pub const fn is_suffix(self) -> bool {
+        matches!(self, Self::SystemSuffix | Self::FirstTurnSuffix)
+    }
+
+    /// It belongs on the system message, where there is one; else it lands on the first user message.
+    pub const fn wants_system(self) -> bool {
+        matches!(self, Self::SystemPrefix | Self::SystemSuffix | Self::WarmupIsolationSystem)
+    }
+}
+
+/// Which prompts are counted again as a whole, beside the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VerifyLengths {
+    /// Every one.
+    All,
+    /// Some of them.
+    Sample,
+    /// None.
+    Off,
+}
+
+/// Turns of synthetic conversations.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TurnsPlan {
+    /// Number of turns.
+    pub count: LengthPlan,
+    /// Think time before each turn but the first.
+    pub delay: Option<DelayPlan>,
+}
+
+impl TurnsPlan {
+    /// One turn each.
+    pub const fn one() -> Self {
+        Self { count: LengthPlan::normal(1.0, 0.0), delay: None }
+    }
+}
+
+/// Think time: drawn around a mean, negative draws again, and multiplied by `ratio`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct DelayPlan {
+    /// Mean, milliseconds.
+    pub mean_ms: f64,
+    /// Standard deviation, milliseconds.
+    pub stddev_ms: f64,
+    /// Factor.
+    pub ratio: f64,
+}
+
+/// Beginnings that conversations share: each takes one of `pool`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PrefixPlan {
+    /// How many there are; at least one.
+    pub pool: usize,
+    /// Tokens of each.
+    pub tokens: u64,
+}
+
 /// Prompts made from a corpus.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SyntheticPlan {
@@ -295,6 +424,16 @@ pub struct SyntheticPlan {
     pub style: RandomStyle,
     /// Texts of each turn, every one of the input length.
     pub batch: usize,
+    /// Turns of each conversation.
+    pub turns: TurnsPlan,
+    /// Beginnings of first turns, on top of the input length.
+    pub prefixes: Option<PrefixPlan>,
+    /// Tokens of a system message that all conversations share.
+    pub system_tokens: Option<u64>,
+    /// Tokens of a user message of its own before each conversation.
+    pub user_context_tokens: Option<u64>,
+    /// An input length that is less than what cannot be left out gives the shortest text instead of an error.
+    pub floor: bool,
 }
 
 impl SyntheticPlan {
@@ -306,6 +445,11 @@ impl SyntheticPlan {
             corpus: CorpusPlan::Sonnet,
             style: RandomStyle::Vllm,
             batch: 1,
+            turns: TurnsPlan::one(),
+            prefixes: None,
+            system_tokens: None,
+            user_context_tokens: None,
+            floor: false,
         }
     }
 }

@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use crate::corpus::SONNET;
 use crate::cut::{Cutter, Start};
 use crate::toys::plan;
-use crate::workload::Workload;
+use crate::workload::{Visit, Workload};
 
 /// Made by `testdata/train.py`, which says what each stands for.
 const TRAINED: [&str; 6] = ["byte_level", "with_bos", "prepend", "over_spaces", "unigram", "word_piece"];
@@ -52,12 +52,12 @@ fn counted_and_asked(
     kind: EndpointKind,
     entry: usize,
 ) -> (u64, u64) {
-    let conversation = workload.conversation(entry).expect("a length that can be had");
+    let conversation = workload.conversation(entry, Visit::default()).expect("a length that can be had");
     let turn = &conversation.turns[0];
     let tokenizer = &TOKENIZERS[tokenizer];
     let specials = if kind == EndpointKind::Completions { tokenizer.prompt_specials() } else { 0 };
     let counted: usize = turn.texts.iter().map(|text| tokenizer.count(text) + specials).sum();
-    (counted as u64, turn.asked_isl.expect("made to a length"))
+    (counted as u64, turn.length.expect("made to a length").asked)
 }
 
 #[test]
@@ -95,8 +95,9 @@ fn a_bos_is_inside_the_length_of_completions() {
 fn prompts_are_distinct_with_every_tokenizer() {
     for tokenizer in 0..TOKENIZERS.len() {
         let workload = workload(tokenizer, EndpointKind::Chat, 10, LengthPlan::normal(32.0, 0.0));
-        let texts: HashSet<String> =
-            (0..120).map(|i| workload.conversation(i).expect("exists").turns[0].texts[0].clone()).collect();
+        let texts: HashSet<String> = (0..120)
+            .map(|i| workload.conversation(i, Visit::default()).expect("exists").turns[0].texts[0].clone())
+            .collect();
         assert_eq!(texts.len(), 120, "{:?}", TOKENIZERS[tokenizer]);
     }
 }
@@ -105,7 +106,7 @@ fn prompts_are_distinct_with_every_tokenizer() {
 fn prompts_are_words_without_stray_spaces() {
     let workload = workload(TRAINED.len(), EndpointKind::Chat, 11, LengthPlan::normal(50.0, 20.0));
     for i in 0..300 {
-        let text = &workload.conversation(i).expect("exists").turns[0].texts[0];
+        let text = &workload.conversation(i, Visit::default()).expect("exists").turns[0].texts[0];
         assert!(
             text.split(' ').all(|w| !w.is_empty() && w.bytes().all(|b| b.is_ascii_alphanumeric())),
             "{text}"
@@ -124,7 +125,7 @@ fn code_begins_and_ends_with_letters_and_keeps_its_lines() {
         LengthPlan::normal(600.0, 0.0),
     );
     for i in 0..100 {
-        let text = &workload.conversation(i).expect("exists").turns[0].texts[0];
+        let text = &workload.conversation(i, Visit::default()).expect("exists").turns[0].texts[0];
         assert_eq!(text.trim(), text, "a template may drop white space around a message");
         assert!(text.lines().count() > 5, "{text}");
     }
@@ -139,7 +140,7 @@ fn every_text_of_a_batch_has_its_length() {
         for entry in 0..20 {
             let (counted, asked) = counted_and_asked(workload.as_ref(), 1, EndpointKind::Completions, entry);
             assert_eq!(counted, asked);
-            let turn = &workload.conversation(entry).expect("exists").turns[0];
+            let turn = &workload.conversation(entry, Visit::default()).expect("exists").turns[0];
             assert_eq!(turn.texts.len(), 3);
             lengths.extend(turn.texts.iter().map(|text| TOKENIZERS[1].count(text)));
         }

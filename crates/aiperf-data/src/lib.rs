@@ -32,8 +32,8 @@ use aiperf_tokens::Tokenizer;
 
 pub use error::{DataError, RowProblem};
 pub use lengths::{GuessErrors, LengthCheck, LengthMiss, check_lengths};
-pub use markers::{MarkerCost, MarkerTarget, marker, marker_cost};
-pub use workload::{Sequential, Workload, WorkloadFacts, WorkloadKind, repeat_notes};
+pub use markers::{MarkerCost, marker, marker_cost};
+pub use workload::{Sequential, Visit, Workload, WorkloadFacts, WorkloadKind, repeat_notes};
 
 /// Opens the workload of a plan. Synthetic prompts need the run's `tokenizer`; files do not.
 pub fn open(plan: &Plan, tokenizer: Option<Arc<dyn Tokenizer>>) -> Result<Arc<dyn Workload>, DataError> {

@@ -5,6 +5,7 @@
 
 use std::fmt::Write as _;
 
+use aiperf_core::plan::MarkerTarget;
 use aiperf_tokens::Tokenizer;
 use sha2::{Digest, Sha256};
 
@@ -12,57 +13,6 @@ use sha2::{Digest, Sha256};
 const DIGITS: usize = 12;
 /// Markers that the estimate of their cost is the mean of.
 const SAMPLES: u64 = 8;
-
-/// Where a marker lands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum MarkerTarget {
-    /// At the start of the system message.
-    SystemPrefix,
-    /// At the end of the system message.
-    SystemSuffix,
-    /// At the start of the first user message.
-    FirstTurnPrefix,
-    /// At the end of the first user message.
-    FirstTurnSuffix,
-    /// At the start of the system message, of warm-up requests alone.
-    WarmupIsolationSystem,
-    /// At the start of the first user message, of warm-up requests alone.
-    WarmupIsolationFirstTurn,
-}
-
-impl MarkerTarget {
-    /// All of them, in the order of help and reports.
-    pub const ALL: [Self; 6] = [
-        Self::SystemPrefix,
-        Self::SystemSuffix,
-        Self::FirstTurnPrefix,
-        Self::FirstTurnSuffix,
-        Self::WarmupIsolationSystem,
-        Self::WarmupIsolationFirstTurn,
-    ];
-
-    /// The name users type and files hold.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::SystemPrefix => "system_prefix",
-            Self::SystemSuffix => "system_suffix",
-            Self::FirstTurnPrefix => "first_turn_prefix",
-            Self::FirstTurnSuffix => "first_turn_suffix",
-            Self::WarmupIsolationSystem => "warmup_isolation_system",
-            Self::WarmupIsolationFirstTurn => "warmup_isolation_first_turn",
-        }
-    }
-
-    /// It marks warm-up requests alone, all with one text.
-    pub const fn is_warmup_isolation(self) -> bool {
-        matches!(self, Self::WarmupIsolationSystem | Self::WarmupIsolationFirstTurn)
-    }
-
-    /// It stands behind the text, not before.
-    pub const fn is_suffix(self) -> bool {
-        matches!(self, Self::SystemSuffix | Self::FirstTurnSuffix)
-    }
-}
 
 /// The marker of a session: of the run `benchmark_id`, the `pass`-th time through the data, session number `index`, for
 /// the conversation `trace`. The blank line that parts it from the text is inside.

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use aiperf_core::conversation::{Conversation, Turn};
-use aiperf_core::plan::{CorpusPlan, EndpointKind, Plan, SyntheticPlan};
+use aiperf_core::conversation::{ContextMode, Conversation, Turn, TurnLength};
+use aiperf_core::plan::{CorpusPlan, Plan, SyntheticPlan};
 use aiperf_rng::{Key, Stream};
 use aiperf_tokens::Tokenizer;
 use serde_json::Map;
@@ -14,7 +14,7 @@ use crate::error::DataError;
 use crate::models::Models;
 use crate::random::Random;
 use crate::spread::{Lengths, TextLength};
-use crate::workload::{Workload, WorkloadFacts, WorkloadKind, plural};
+use crate::workload::{Visit, Workload, WorkloadFacts, WorkloadKind, plural};
 
 /// Single-turn prompts of one or more texts.
 ///
@@ -50,10 +50,7 @@ impl Synthetic {
         }
         let key = Key::new(plan.seed);
         // A chat template brings its own specials and is not part of the bare text's length.
-        let specials = match plan.endpoint.kind {
-            EndpointKind::Chat => 0,
-            EndpointKind::Completions => tokenizer.prompt_specials() as u64,
-        };
+        let specials = if plan.endpoint.kind.has_messages() { 0 } else { tokenizer.prompt_specials() as u64 };
         let lengths = Lengths::new(&set.lengths, set.style, specials, key)?;
         let cut = |corpus| {
             Texts::Cut(Cutter::new(corpus, Arc::clone(&tokenizer)), key.purpose("dataset.prompt.corpus"))
@@ -155,7 +152,7 @@ impl Workload for Synthetic {
         self.entries
     }
 
-    fn conversation(&self, index: usize) -> Result<Conversation, DataError> {
+    fn conversation(&self, index: usize, _visit: Visit) -> Result<Conversation, DataError> {
         if index >= self.entries {
             return Err(DataError::OutOfRange { index, len: self.entries });
         }
@@ -174,9 +171,15 @@ impl Workload for Synthetic {
             max_tokens: self.output(entry),
             delay_ns: None,
             extra: Map::new(),
-            asked_isl: Some(asked),
+            length: Some(TurnLength { asked, made: asked }),
         };
-        Ok(Conversation { id: format!("session_{index:06}"), turns: vec![turn] })
+        Ok(Conversation {
+            id: format!("session_{index:06}"),
+            context: ContextMode::History,
+            system: None,
+            user_context: None,
+            turns: vec![turn],
+        })
     }
 
     fn describe(&self) -> WorkloadFacts {
@@ -213,24 +216,30 @@ mod tests {
     fn a_conversation_is_a_function_of_its_position() {
         let plan = plan(DatasetPlan::Synthetic(set(200, 60.0, 20.0)), EndpointKind::Chat);
         let workload = open(&plan, Toy::shared(Cut::Words));
-        let forward: Vec<_> = (0..200).map(|i| workload.conversation(i).expect("exists")).collect();
+        let forward: Vec<_> =
+            (0..200).map(|i| workload.conversation(i, Visit::default()).expect("exists")).collect();
         // Another workload, read from two threads, one of them backwards.
         let other = open(&plan, Toy::shared(Cut::Words));
         std::thread::scope(|scope| {
-            let back = scope
-                .spawn(|| (0..200).rev().all(|i| other.conversation(i).ok().as_ref() == Some(&forward[i])));
-            assert!((0..200).all(|i| other.conversation(i).ok().as_ref() == Some(&forward[i])));
+            let back = scope.spawn(|| {
+                (0..200)
+                    .rev()
+                    .all(|i| other.conversation(i, Visit::default()).ok().as_ref() == Some(&forward[i]))
+            });
+            assert!(
+                (0..200).all(|i| other.conversation(i, Visit::default()).ok().as_ref() == Some(&forward[i]))
+            );
             assert!(back.join().expect("no panic"));
         });
         let toy = Toy::shared(Cut::Words);
         for (i, conversation) in forward.iter().enumerate() {
             let turn = &conversation.turns[0];
             assert_eq!(conversation.id, format!("session_{i:06}"));
-            assert_eq!(Some(toy.count(&turn.texts[0]) as u64), turn.asked_isl);
+            assert_eq!(Some(toy.count(&turn.texts[0]) as u64), turn.length.map(|l| l.asked));
             assert_eq!(turn.model, ["a", "b"][i % 2]);
             assert!(turn.max_tokens.is_some_and(|n| n >= 1));
         }
-        let lengths: HashSet<_> = forward.iter().map(|c| c.turns[0].asked_isl).collect();
+        let lengths: HashSet<_> = forward.iter().map(|c| c.turns[0].length).collect();
         assert!(lengths.len() > 30, "lengths spread");
     }
 
@@ -239,7 +248,11 @@ mod tests {
         let mut plan = plan(DatasetPlan::Synthetic(set(50, 40.0, 0.0)), EndpointKind::Chat);
         let texts = |plan: &Plan| -> HashSet<String> {
             let workload = open(plan, Toy::shared(Cut::Words));
-            (0..50).map(|i| workload.conversation(i).expect("exists").turns[0].texts[0].clone()).collect()
+            (0..50)
+                .map(|i| {
+                    workload.conversation(i, Visit::default()).expect("exists").turns[0].texts[0].clone()
+                })
+                .collect()
         };
         let first = texts(&plan);
         plan.seed += 1;
@@ -253,7 +266,12 @@ mod tests {
         let workload = open(&plan, Toy::shared(Cut::Words));
         let mut seen = HashSet::new();
         for i in (0..5000).chain(SONNET.pieces()..SONNET.pieces() + 5000).chain(entries - 5000..entries) {
-            assert!(seen.insert(workload.conversation(i).expect("exists").turns[0].texts[0].clone()), "{i}");
+            assert!(
+                seen.insert(
+                    workload.conversation(i, Visit::default()).expect("exists").turns[0].texts[0].clone()
+                ),
+                "{i}"
+            );
         }
     }
 
@@ -262,8 +280,9 @@ mod tests {
         let mut plan = plan(DatasetPlan::Synthetic(set(400, 5.0, 0.0)), EndpointKind::Chat);
         plan.model_selection = ModelSelection::Random;
         let workload = open(&plan, Toy::shared(Cut::Words));
-        let firsts =
-            (0..400).filter(|i| workload.conversation(*i).expect("exists").turns[0].model == "a").count();
+        let firsts = (0..400)
+            .filter(|i| workload.conversation(*i, Visit::default()).expect("exists").turns[0].model == "a")
+            .count();
         assert!((160..240).contains(&firsts), "4 standard errors are 40: {firsts}");
     }
 
@@ -280,8 +299,11 @@ mod tests {
             let plan = plan(DatasetPlan::Synthetic(set(6, f64::from(isl), 0.0)), kind);
             let workload = open(&plan, Arc::new(Toy { cut: Cut::Words, specials: 1 }));
             for i in 0..6 {
-                let turn = &workload.conversation(i).expect("exists").turns[0];
-                assert_eq!((toy.count(&turn.texts[0]), turn.asked_isl), (bare, Some(isl as u64)));
+                let turn = &workload.conversation(i, Visit::default()).expect("exists").turns[0];
+                assert_eq!(
+                    (toy.count(&turn.texts[0]), turn.length.map(|l| l.asked)),
+                    (bare, Some(isl as u64))
+                );
             }
             let notes = workload.describe().notes;
             assert_eq!(notes.len(), usize::from(kind == EndpointKind::Completions && isl == 1));
@@ -300,7 +322,10 @@ mod tests {
         let mut one = plan(DatasetPlan::Synthetic(set(1, 5.0, 0.0)), EndpointKind::Chat);
         assert!(matches!(crate::open(&one, None), Err(DataError::NoTokenizer)));
         let workload = open(&one, Toy::shared(Cut::Words));
-        assert!(matches!(workload.conversation(1), Err(DataError::OutOfRange { index: 1, len: 1 })));
+        assert!(matches!(
+            workload.conversation(1, Visit::default()),
+            Err(DataError::OutOfRange { index: 1, len: 1 })
+        ));
         one.models.clear();
         assert!(matches!(crate::open(&one, Some(Toy::shared(Cut::Words))), Err(DataError::NoModel)));
         let long = plan(DatasetPlan::Synthetic(set(1, 1e15, 0.0)), EndpointKind::Chat);
@@ -308,10 +333,13 @@ mod tests {
             crate::open(&long, Some(Toy::shared(Cut::Words))).expect_err("no memory should be spent on it");
         assert!(matches!(error, DataError::TooLong { asked: 1_000_000_000_000_000, most: MOST_TOKENS }));
         let wide = plan(DatasetPlan::Synthetic(set(1, 10.0, 1e15)), EndpointKind::Chat);
-        let error = open(&wide, Toy::shared(Cut::Words)).conversation(0).expect_err("nor on a drawn one");
+        let error = open(&wide, Toy::shared(Cut::Words))
+            .conversation(0, Visit::default())
+            .expect_err("nor on a drawn one");
         assert!(matches!(error, DataError::TooLong { .. }), "{error}");
         let odd = plan(DatasetPlan::Synthetic(set(1, 9.0, 0.0)), EndpointKind::Chat);
-        let error = open(&odd, Toy::shared(Cut::Even)).conversation(0).expect_err("no odd count");
+        let error =
+            open(&odd, Toy::shared(Cut::Even)).conversation(0, Visit::default()).expect_err("no odd count");
         assert!(error.to_string().starts_with("tokenizer 'toy' makes no text of 9 tokens"), "{error}");
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use aiperf_core::plan::{
     ArtifactsPlan, ConnectionReuse, DatasetPlan, EndpointKind, EndpointPlan, ExportLevel, LogLevel,
-    ModelSelection, Plan, RuntimePlan, Ui,
+    ModelSelection, Plan, RuntimePlan, Ui, VerifyLengths,
 };
 use aiperf_core::url::BaseUrl;
 use aiperf_tokens::{ChatTemplate, Tokenizer};
@@ -154,6 +154,10 @@ pub(crate) fn plan(dataset: DatasetPlan, kind: EndpointKind) -> Plan {
         },
         dataset,
         tokenizer: None,
+        chat_template: false,
+        system_prompt: None,
+        cache_bust: None,
+        verify_lengths: VerifyLengths::Off,
         phases: Vec::new(),
         artifacts: ArtifactsPlan { dir: "out".into(), prefix: None, level: ExportLevel::Summary, schema: 1 },
         runtime: RuntimePlan {

@@ -19,11 +19,25 @@ pub trait Workload: Send + Sync + fmt::Debug {
         self.len() == 0
     }
 
-    /// The conversation at position `index` (below [`Self::len`]).
-    fn conversation(&self, index: usize) -> Result<Conversation, DataError>;
+    /// The conversation at position `index` (below [`Self::len`]), as the session `visit` sends it.
+    fn conversation(&self, index: usize, visit: Visit) -> Result<Conversation, DataError>;
+
+    /// Whether two visits of one conversation can differ: then what was made for one session is of no use to another.
+    fn is_marked(&self) -> bool {
+        false
+    }
 
     /// What it is and what a user should know about it.
     fn describe(&self) -> WorkloadFacts;
+}
+
+/// Which session takes a conversation.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Visit {
+    /// Number of the session in the run, warm-up included.
+    pub session: u64,
+    /// It belongs to a warm-up.
+    pub warmup: bool,
 }
 
 /// Where conversations come from.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use aiperf_core::conversation::Turn;
 use aiperf_core::plan::EndpointKind;
-use aiperf_data::{Sequential, Workload};
+use aiperf_data::{Sequential, Visit, Workload};
 use aiperf_net::Endpoint;
 use aiperf_tokens::Tokenizer;
 use bytes::Bytes;
@@ -133,7 +133,7 @@ impl Composer {
     }
 
     fn compose(&self, entry: usize) -> Result<Prepared, RunError> {
-        let conversation = self.workload.conversation(entry)?;
+        let conversation = self.workload.conversation(entry, Visit::default())?;
         let turns = conversation.turns.iter().map(|t| self.turn(t)).collect::<Result<_, _>>()?;
         Ok(Prepared { id: conversation.id, entry, turns })
     }
@@ -155,9 +155,6 @@ impl Composer {
 /// tokenizer's own specials (BOS) in front of each prompt, so they are counted; what a chat server's template adds is not
 /// known here.
 fn count_body(tokenizer: &dyn Tokenizer, endpoint: &Endpoint, kind: EndpointKind, body: &[u8]) -> u64 {
-    let specials = match kind {
-        EndpointKind::Completions => tokenizer.prompt_specials(),
-        EndpointKind::Chat => 0,
-    };
+    let specials = if kind.has_messages() { 0 } else { tokenizer.prompt_specials() };
     endpoint.texts(body).iter().map(|text| (tokenizer.count(text) + specials) as u64).sum()
 }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use aiperf_core::conversation::{Conversation, Turn};
+use aiperf_core::conversation::{ContextMode, Conversation, Turn};
 use aiperf_core::plan::{ConnectionReuse, EndpointKind, EndpointPlan, Pacing, PhaseKind, PhasePlan};
 use aiperf_core::url::BaseUrl;
-use aiperf_data::{DataError, Workload, WorkloadFacts, WorkloadKind};
+use aiperf_data::{DataError, Visit, Workload, WorkloadFacts, WorkloadKind};
 use aiperf_load::PhaseWindow;
 use aiperf_net::Endpoint;
 use serde_json::Map;
@@ -79,7 +79,7 @@ impl Workload for Breaking {
         usize::MAX
     }
 
-    fn conversation(&self, index: usize) -> Result<Conversation, DataError> {
+    fn conversation(&self, index: usize, _visit: Visit) -> Result<Conversation, DataError> {
         if index < self.good {
             let turn = Turn {
                 model: "m".into(),
@@ -88,9 +88,15 @@ impl Workload for Breaking {
                 max_tokens: None,
                 delay_ns: None,
                 extra: Map::new(),
-                asked_isl: None,
+                length: None,
             };
-            return Ok(Conversation { id: index.to_string(), turns: vec![turn] });
+            return Ok(Conversation {
+                id: index.to_string(),
+                context: ContextMode::SelfContained,
+                system: None,
+                user_context: None,
+                turns: vec![turn],
+            });
         }
         assert!(self.then == Then::Error, "the workload was asked to panic");
         Err(DataError::OutOfRange { index, len: self.good })

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use aiperf_core::plan::{
     CorpusPlan, DatasetPlan, FileFormat, FilePlan, LengthPlan, LengthsPlan, RandomStyle, SyntheticPlan,
-    WindowPlan,
+    TurnsPlan, WindowPlan,
 };
 
 use super::{Resolver, how};
@@ -41,6 +41,11 @@ impl Resolver<'_> {
                 corpus,
                 style,
                 batch: self.settings.int_or_default(Id::BatchSize) as usize,
+                turns: TurnsPlan::one(),
+                prefixes: None,
+                system_tokens: None,
+                user_context_tokens: None,
+                floor: false,
             }));
         };
         if let (Some(("synthetic", first)), Some(second)) = (declared, self.place(Id::InputFile)) {

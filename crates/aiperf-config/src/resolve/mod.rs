@@ -9,7 +9,7 @@ mod phases;
 use std::path::Path;
 
 use aiperf_core::plan::{
-    DatasetPlan, EndpointPlan, LogLevel, ModelSelection, Plan, RuntimePlan, TokenizerPlan, Ui,
+    DatasetPlan, EndpointPlan, LogLevel, ModelSelection, Plan, RuntimePlan, TokenizerPlan, Ui, VerifyLengths,
 };
 use aiperf_core::url::Scheme;
 use serde_json::Value as Json;
@@ -55,6 +55,10 @@ impl Resolver<'_> {
             endpoint,
             dataset,
             tokenizer,
+            chat_template: false,
+            system_prompt: None,
+            cache_bust: None,
+            verify_lengths: VerifyLengths::Sample,
             phases,
             artifacts,
             runtime,

@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use aiperf_core::conversation::{Conversation, Turn};
+use aiperf_core::conversation::{ContextMode, Conversation, Turn};
 use aiperf_core::plan::{FilePlan, LengthPlan, Plan};
 use aiperf_core::text::for_terminal;
 use aiperf_rng::{Key, Stream};
@@ -19,7 +19,7 @@ use super::row::{Placed, Row};
 use crate::error::{DataError, RowProblem};
 use crate::models::Models;
 use crate::spread::draw_length;
-use crate::workload::{Workload, WorkloadFacts, WorkloadKind};
+use crate::workload::{Visit, Workload, WorkloadFacts, WorkloadKind};
 
 const BUFFER: usize = 1 << 20;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -93,7 +93,7 @@ impl SingleTurnFile {
             max_tokens,
             delay_ns: row.delay_ns,
             extra: row.extra,
-            asked_isl: None,
+            length: None,
         };
         Ok((turn, row.session_id))
     }
@@ -104,7 +104,7 @@ impl Workload for SingleTurnFile {
         self.groups.len()
     }
 
-    fn conversation(&self, index: usize) -> Result<Conversation, DataError> {
+    fn conversation(&self, index: usize, _visit: Visit) -> Result<Conversation, DataError> {
         if index >= self.len() {
             return Err(DataError::OutOfRange { index, len: self.len() });
         }
@@ -116,7 +116,13 @@ impl Workload for SingleTurnFile {
             turns.push(turn);
             id = id.or(session);
         }
-        Ok(Conversation { id: id.unwrap_or_else(|| format!("session_{unnamed:06}")), turns })
+        Ok(Conversation {
+            id: id.unwrap_or_else(|| format!("session_{unnamed:06}")),
+            context: ContextMode::SelfContained,
+            system: None,
+            user_context: None,
+            turns,
+        })
     }
 
     fn describe(&self) -> WorkloadFacts {
@@ -260,7 +266,9 @@ mod tests {
     }
 
     fn all(workload: &dyn Workload) -> Vec<Conversation> {
-        (0..workload.len()).map(|i| workload.conversation(i).expect("a checked row")).collect()
+        (0..workload.len())
+            .map(|i| workload.conversation(i, Visit::default()).expect("a checked row"))
+            .collect()
     }
 
     fn texts(conversations: &[Conversation]) -> Vec<Vec<&str>> {
@@ -293,14 +301,17 @@ mod tests {
         assert_eq!(got[1].turns[0].extra["top_k"], 1);
         assert_eq!(got[2].turns[0].role.as_deref(), Some("system"));
         assert_eq!(got.iter().map(|c| c.turns[0].model.as_str()).collect::<Vec<_>>(), ["a", "b", "a"]);
-        assert!(got.iter().all(|c| c.turns[0].asked_isl.is_none()));
+        assert!(got.iter().all(|c| c.turns[0].length.is_none()));
         let facts = workload.describe();
         assert_eq!(
             (facts.kind, facts.entries, facts.turns, facts.most_turns),
             (WorkloadKind::SingleTurn, 3, 3, 1)
         );
         assert!(facts.notes.is_empty());
-        assert!(matches!(workload.conversation(3), Err(DataError::OutOfRange { index: 3, len: 3 })));
+        assert!(matches!(
+            workload.conversation(3, Visit::default()),
+            Err(DataError::OutOfRange { index: 3, len: 3 })
+        ));
     }
 
     #[test]
@@ -409,11 +420,11 @@ mod tests {
         let workload = open(set(file.path())).expect("a good file");
         file.as_file_mut().seek(SeekFrom::Start(0)).expect("sought");
         file.write_all(b"{\"role\":\"xxxxxxxx\"}\n").expect("overwritten");
-        let error = workload.conversation(0).expect_err("no text any more");
+        let error = workload.conversation(0, Visit::default()).expect_err("no text any more");
         assert!(matches!(error, DataError::Row { line: 1, problem: RowProblem::NoText, .. }), "{error}");
-        assert!(workload.conversation(1).is_ok());
+        assert!(workload.conversation(1, Visit::default()).is_ok());
         file.as_file_mut().set_len(5).expect("cut");
-        assert!(matches!(workload.conversation(1), Err(DataError::Read { .. })));
+        assert!(matches!(workload.conversation(1, Visit::default()), Err(DataError::Read { .. })));
     }
 
     #[test]
@@ -427,7 +438,7 @@ mod tests {
                 let workload = &workload;
                 scope.spawn(move || {
                     for i in (0..500).map(|i| (i * 7 + thread * 131) % 500) {
-                        let conversation = workload.conversation(i).expect("a checked row");
+                        let conversation = workload.conversation(i, Visit::default()).expect("a checked row");
                         assert_eq!(conversation.turns[0].texts, [format!("row {i}")]);
                     }
                 });

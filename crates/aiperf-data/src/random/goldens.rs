@@ -3,7 +3,9 @@
 //! A line is a case: tokenizer, style, seed, ISL, OSL, ratio of each, prefix length, number of prefixes, entries, and then drawn
 //! input lengths, output lengths, offsets, and the start of each text's SHA-256.
 
-use aiperf_core::plan::{CorpusPlan, LengthsPlan, RandomStyle, SyntheticPlan, TokenizerPlan, WindowPlan};
+use aiperf_core::plan::{
+    CorpusPlan, LengthPlan, LengthsPlan, RandomStyle, SyntheticPlan, TokenizerPlan, WindowPlan,
+};
 use sha2::{Digest, Sha256};
 
 use super::Pools;
@@ -39,11 +41,10 @@ fn case(line: &'static str) -> Case {
     let window =
         WindowPlan { isl: number(w[3]), osl: number(w[4]), isl_ratio: number(w[5]), osl_ratio: number(w[6]) };
     let set = SyntheticPlan {
-        entries: number(w[9]),
         lengths: LengthsPlan::Window(window),
         corpus: CorpusPlan::Random,
         style: style(w[1]),
-        batch: 1,
+        ..SyntheticPlan::sonnet(number(w[9]), LengthPlan::normal(1.0, 0.0), None)
     };
     let tokenizer = aiperf_tokens::open(&TokenizerPlan { name: w[0].to_owned() }).expect("a tokenizer");
     let pools = Pools::new(set.style, tokenizer).expect("a vocabulary");

@@ -131,7 +131,12 @@ mod tests {
     }
 
     fn set(entries: usize, lengths: LengthsPlan, style: RandomStyle) -> SyntheticPlan {
-        SyntheticPlan { entries, lengths, corpus: CorpusPlan::Random, style, batch: 1 }
+        SyntheticPlan {
+            lengths,
+            corpus: CorpusPlan::Random,
+            style,
+            ..SyntheticPlan::sonnet(entries, LengthPlan::normal(1.0, 0.0), None)
+        }
     }
 
     #[test]

@@ -157,7 +157,7 @@ mod tests {
             max_tokens: Some(20),
             delay_ns: None,
             extra: Map::new(),
-            asked_isl: None,
+            length: None,
         }
     }
 

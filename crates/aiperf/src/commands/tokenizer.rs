@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use aiperf_core::plan::TokenizerPlan;
+use aiperf_core::plan::{MarkerTarget, TokenizerPlan};
 use aiperf_core::text::for_terminal;
-use aiperf_data::{LengthCheck, MarkerCost, MarkerTarget, check_lengths, marker_cost};
+use aiperf_data::{LengthCheck, MarkerCost, check_lengths, marker_cost};
 use aiperf_tokens::{CountError, Probe, TemplateClock, Tokenizer, probe};
 use clap::{Arg, ArgMatches, Command, value_parser};
 use serde_json::{Map, Value, json};
