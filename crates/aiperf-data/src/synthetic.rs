@@ -198,7 +198,7 @@ mod tests {
     use std::collections::HashSet;
 
     use crate::spread::MOST_TOKENS;
-    use aiperf_core::plan::{DatasetPlan, LengthPlan, ModelSelection};
+    use aiperf_core::plan::{DatasetPlan, EndpointKind, LengthPlan, ModelSelection};
 
     use super::*;
     use crate::toys::{Cut, Toy, plan};
