@@ -5,12 +5,14 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use aiperf_core::conversation::Conversation;
 use aiperf_core::outcome::Outcome;
 use aiperf_core::plan::{Arrival, PhaseKind};
 use aiperf_core::ticket::{Ticket, Uuid};
 use aiperf_data::{Visit, Workload};
 use aiperf_load::Arrivals;
 use aiperf_metrics::{ErrorSummary, Recorder, Window};
+use aiperf_net::Request;
 use aiperf_net::sse::SseScanner;
 use aiperf_report::jsonl::{self, Meta, PhaseMeta};
 use aiperf_report::{Report, csv, json};
@@ -270,17 +272,27 @@ fn encode(material: &Material, isl: u64) -> Work {
     Box::new(move |n| {
         for _ in 0..n {
             let mut body = Vec::with_capacity(256 + conversation.turns[0].texts[0].len());
-            endpoint.encode(black_box(&conversation.turns[0]), &mut body).expect("JSON");
+            endpoint.encode(black_box(&opening(&conversation)), &mut body).expect("JSON");
             assert!(black_box(body).ends_with(b"}"));
         }
     })
+}
+
+/// The first request of a conversation.
+fn opening(conversation: &Conversation) -> Request<'_> {
+    Request {
+        system: conversation.system.as_deref(),
+        user_context: conversation.user_context.as_deref(),
+        turn: &conversation.turns[0],
+        opens: true,
+    }
 }
 
 fn texts(material: &Material, isl: u64) -> Work {
     let endpoint = endpoint();
     let conversation = material.workload(isl).conversation(0, Visit::default()).expect("a prompt");
     let mut body = Vec::new();
-    endpoint.encode(&conversation.turns[0], &mut body).expect("JSON");
+    endpoint.encode(&opening(&conversation), &mut body).expect("JSON");
     Box::new(move |n| {
         for _ in 0..n {
             assert_eq!(black_box(endpoint.texts(black_box(&body))).len(), 1);

@@ -21,7 +21,7 @@ mod usage;
 mod wire;
 
 pub use client::{Client, Counters, Outgoing};
-pub use endpoint::{Answer, AnswerChunk, EncodeError, Endpoint};
+pub use endpoint::{Answer, AnswerChunk, EncodeError, Endpoint, Request};
 pub use error::NetError;
 pub use resolve::ServerAddress;
 pub use tls::tls_config;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use aiperf_core::conversation::Turn;
 use aiperf_core::plan::EndpointKind;
 use aiperf_data::{Sequential, Visit, Workload};
-use aiperf_net::Endpoint;
+use aiperf_net::{Endpoint, Request};
 use aiperf_tokens::Tokenizer;
 use bytes::Bytes;
 
@@ -140,7 +140,8 @@ impl Composer {
 
     fn turn(&self, turn: &Turn) -> Result<PreparedTurn, RunError> {
         let mut body = Vec::with_capacity(256 + turn.texts.iter().map(String::len).sum::<usize>());
-        self.endpoint.encode(turn, &mut body)?;
+        let request = Request { system: None, user_context: None, turn, opens: true };
+        self.endpoint.encode(&request, &mut body)?;
         let isl = self.counter.as_ref().map(|t| count_body(&**t, &self.endpoint, self.kind, &body));
         Ok(PreparedTurn {
             body: Bytes::from(body),

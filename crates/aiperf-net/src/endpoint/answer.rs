@@ -8,7 +8,7 @@ use aiperf_core::outcome::{Disposition, Failure};
 use aiperf_core::plan::EndpointKind;
 use serde_json::Value;
 
-use super::chunk::{Envelope, with_envelope};
+use super::chunk::{Channel, Envelope, Piece, with_envelope};
 use super::{Answer, AnswerChunk, chat, completions, error};
 use crate::sse::{SseEvent, SseScanner};
 use crate::usage::read_usage;
@@ -105,10 +105,14 @@ impl<'b> Reader<'b> {
             let channel = frame.channel;
             self.objects += 1;
             self.choices = self.choices.saturating_add(1);
-            match channel {
-                Channel::Text => self.chunk(text, "", at_ns),
-                Channel::Reasoning => self.chunk("", text, at_ns),
-            }
+            self.chunk(
+                &match channel {
+                    Channel::Text => Piece::prose(text.into()),
+                    Channel::Call => Piece::call(text.into()),
+                    Channel::Reasoning => Piece::reasoning(text.into()),
+                },
+                at_ns,
+            );
             return;
         }
         let text = String::from_utf8_lossy(&data);
@@ -210,11 +214,11 @@ impl<'b> Reader<'b> {
             match piece {
                 Some(piece) if !piece.text.is_empty() || !piece.reasoning.is_empty() => {
                     only = match (piece.text.is_empty(), piece.reasoning.is_empty()) {
-                        (false, true) => place(json, &piece.text).map(|p| (Channel::Text, p)),
+                        (false, true) => piece.text_channel().zip(place(json, &piece.text)),
                         (true, false) => place(json, &piece.reasoning).map(|p| (Channel::Reasoning, p)),
                         _ => None,
                     };
-                    self.chunk(&piece.text, &piece.reasoning, at_ns);
+                    self.chunk(&piece, at_ns);
                 }
                 Some(_) => {}
                 None => self.foreign_object = Some(envelope.object.0.chars().take(80).collect()),
@@ -223,9 +227,17 @@ impl<'b> Reader<'b> {
         Found::Answer(only.filter(|_| plain))
     }
 
-    fn chunk(&mut self, text: &str, reasoning: &str, at_ns: u64) {
-        self.answer.text.push_str(text);
-        self.answer.reasoning.push_str(reasoning);
+    fn chunk(&mut self, piece: &Piece<'_>, at_ns: u64) {
+        let start = self.answer.text.len();
+        self.answer.text.push_str(&piece.text);
+        self.answer.reasoning.push_str(&piece.reasoning);
+        let calls = start + piece.calls_from..self.answer.text.len();
+        if !calls.is_empty() {
+            match self.answer.calls.last_mut() {
+                Some(last) if last.end == calls.start => last.end = calls.end,
+                _ => self.answer.calls.push(calls),
+            }
+        }
         self.answer.chunks.push(AnswerChunk {
             at_ns,
             text_end: self.answer.text.len(),
@@ -260,13 +272,6 @@ impl<'b> Reader<'b> {
         };
         Some(error::empty(&what))
     }
-}
-
-/// What a text belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Channel {
-    Text,
-    Reasoning,
 }
 
 /// Data that was read before, without the one text in it. Servers repeat every byte around the text from chunk to chunk, so

@@ -1,14 +1,18 @@
 //! Request bodies as ordered fields, written without building a JSON tree.
 
+use std::ops::Range;
+
 use aiperf_core::conversation::Turn;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
+use super::message::MessageList;
+
 /// A field's value before it is JSON.
 #[derive(Debug)]
 pub(super) enum Field<'a> {
-    /// The chat messages of a turn.
-    Messages(&'a Turn),
+    /// The list that a conversation's history can go into.
+    Messages(MessageList<'a>),
     /// The prompt of a completion: a string for one text, else a list.
     Prompt(&'a Turn),
     Text(&'a str),
@@ -59,9 +63,24 @@ impl<'a> Fields<'a> {
         self
     }
 
-    /// Appends the body as compact JSON.
-    pub(super) fn write(&self, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
-        serde_json::to_writer(out, self)
+    /// Appends the body as compact JSON; gives the place of the message list's elements.
+    pub(super) fn write(&self, out: &mut Vec<u8>) -> Result<Option<Range<usize>>, serde_json::Error> {
+        let mut list = None;
+        out.push(b'{');
+        for (i, (name, value)) in self.0.iter().enumerate() {
+            if i > 0 {
+                out.push(b',');
+            }
+            serde_json::to_writer(&mut *out, name)?;
+            out.push(b':');
+            let start = out.len();
+            serde_json::to_writer(&mut *out, value)?;
+            if let Field::Messages(_) = value {
+                list = Some(start + 1..out.len() - 1);
+            }
+        }
+        out.push(b'}');
+        Ok(list)
     }
 }
 
@@ -77,16 +96,10 @@ fn truthy(field: &Field<'_>) -> bool {
     }
 }
 
-impl Serialize for Fields<'_> {
-    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        s.collect_map(self.0.iter().map(|(name, value)| (*name, value)))
-    }
-}
-
 impl Serialize for Field<'_> {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         match self {
-            Self::Messages(turn) => s.collect_seq(std::iter::once(Message(turn))),
+            Self::Messages(list) => list.serialize(s),
             Self::Prompt(turn) => {
                 let mut texts = turn.texts.iter().filter(|t| !t.is_empty());
                 match (texts.next(), texts.next()) {
@@ -108,45 +121,12 @@ impl Serialize for Field<'_> {
     }
 }
 
-/// A chat message.
-struct Message<'a>(&'a Turn);
-
-impl Serialize for Message<'_> {
-    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        let role = self.0.role.as_deref().filter(|r| !r.is_empty()).unwrap_or("user");
-        s.collect_map([("role", Part::Text(role)), ("content", Part::Content(&self.0.texts))])
-    }
-}
-
-enum Part<'a> {
-    Text(&'a str),
-    /// One text is a plain string (some servers refuse lists); several are parts; none is the empty string, for an
-    /// empty list is refused everywhere.
-    Content(&'a [String]),
-    /// `{"type":"text","text":…}`.
-    Tagged(&'a str),
-}
-
-impl Serialize for Part<'_> {
-    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Text(text) => s.serialize_str(text),
-            Self::Content([one]) => s.serialize_str(one),
-            Self::Content(texts) if texts.iter().all(String::is_empty) => s.serialize_str(""),
-            Self::Content(texts) => {
-                s.collect_seq(texts.iter().filter(|t| !t.is_empty()).map(|t| Part::Tagged(t)))
-            }
-            Self::Tagged(text) => s.collect_map([("type", "text"), ("text", *text)]),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::super::test_plan;
-    use super::super::{Endpoint, EndpointKind};
+    use super::super::{Endpoint, EndpointKind, Request};
     use super::*;
 
     fn turn(texts: &[&str]) -> Turn {
@@ -163,7 +143,8 @@ mod tests {
 
     fn encoded(endpoint: &Endpoint, turn: &Turn) -> String {
         let mut out = Vec::new();
-        endpoint.encode(turn, &mut out).expect("encodes");
+        let request = Request { system: None, user_context: None, turn, opens: true };
+        endpoint.encode(&request, &mut out).expect("encodes");
         String::from_utf8(out).expect("JSON is UTF-8")
     }
 

@@ -2,18 +2,19 @@
 
 use std::borrow::Cow;
 
-use aiperf_core::conversation::Turn;
-
 use super::body::{Field, Fields};
 use super::chunk::{Choice, Piece};
+use super::message::{Content, Message, MessageList};
+use super::{Answer, Request};
 
 /// Path below the base URL.
 pub(super) const PATH: &str = "/v1/chat/completions";
 
 /// The API's own fields of a request.
-pub(super) fn fields(turn: &Turn, streaming: bool, legacy_max_tokens: bool) -> Fields<'_> {
+pub(super) fn fields<'a>(request: &Request<'a>, streaming: bool, legacy_max_tokens: bool) -> Fields<'a> {
+    let turn = request.turn;
     let mut fields = vec![
-        ("messages", Field::Messages(turn)),
+        ("messages", Field::Messages(MessageList(*request))),
         ("model", Field::Text(&turn.model)),
         ("stream", Field::Flag(streaming)),
     ];
@@ -22,6 +23,13 @@ pub(super) fn fields(turn: &Turn, streaming: bool, legacy_max_tokens: bool) -> F
         fields.push((name, Field::Count(limit)));
     }
     Fields::new(fields)
+}
+
+/// The message of `answer` in a later request. Empty prose is a message too: it keeps the roles taking turns, which many
+/// templates insist on.
+pub(super) fn reply(answer: &Answer, out: &mut Vec<u8>) -> bool {
+    Message { role: "assistant", content: Content::Plain(&answer.prose()) }.write(out);
+    true
 }
 
 /// What a choice of an answer object named `object` says. An object of another name says nothing, as in AIPerf; one without
@@ -44,9 +52,10 @@ pub(super) fn piece<'a>(object: &str, choice: &mut Choice<'a>) -> Option<Piece<'
         function.append_to(&mut calls);
     }
     // The reference's order inside one chunk: prose, then the calls.
+    let calls_from = message.content.0.len();
     let text = match (message.content.0, calls) {
         (content, calls) if calls.is_empty() => content,
         (content, calls) => Cow::Owned(content.into_owned() + &calls),
     };
-    Some(Piece { text, reasoning: reasoning.unwrap_or_default() })
+    Some(Piece { text, calls_from, reasoning: reasoning.unwrap_or_default() })
 }

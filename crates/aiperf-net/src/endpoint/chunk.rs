@@ -8,11 +8,47 @@ use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
+/// What a text belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Channel {
+    Text,
+    Call,
+    Reasoning,
+}
+
 /// The texts of one chunk.
 #[derive(Debug)]
 pub(super) struct Piece<'a> {
     pub(super) text: Cow<'a, str>,
+    /// From where on `text` is tool calls.
+    pub(super) calls_from: usize,
     pub(super) reasoning: Cow<'a, str>,
+}
+
+impl<'a> Piece<'a> {
+    /// Answer text without calls.
+    pub(super) fn prose(text: Cow<'a, str>) -> Self {
+        Self { calls_from: text.len(), text, reasoning: Cow::Borrowed("") }
+    }
+
+    /// Reasoning alone.
+    pub(super) fn reasoning(reasoning: Cow<'a, str>) -> Self {
+        Self { text: Cow::Borrowed(""), calls_from: 0, reasoning }
+    }
+
+    /// What the text is, if it is one thing.
+    pub(super) fn text_channel(&self) -> Option<Channel> {
+        match self.calls_from {
+            end if end == self.text.len() => Some(Channel::Text),
+            0 => Some(Channel::Call),
+            _ => None,
+        }
+    }
+
+    /// Part of a tool call.
+    pub(super) fn call(text: Cow<'a, str>) -> Self {
+        Self { text, calls_from: 0, reasoning: Cow::Borrowed("") }
+    }
 }
 
 /// The top of an answer or of a streamed chunk.

@@ -1,7 +1,5 @@
 //! OpenAI text completions.
 
-use std::borrow::Cow;
-
 use aiperf_core::conversation::Turn;
 
 use super::body::{Field, Fields};
@@ -27,5 +25,5 @@ pub(super) fn fields(turn: &Turn, streaming: bool) -> Fields<'_> {
 /// a name is read.
 pub(super) fn piece<'a>(object: &str, choice: &mut Choice<'a>) -> Option<Piece<'a>> {
     matches!(object, "text_completion" | "completion" | "")
-        .then(|| Piece { text: std::mem::take(&mut choice.text.0), reasoning: Cow::Borrowed("") })
+        .then(|| Piece::prose(std::mem::take(&mut choice.text.0)))
 }

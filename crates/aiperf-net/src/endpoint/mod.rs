@@ -1,6 +1,6 @@
 //! Endpoints: what a request's meaning looks like in one API's JSON, and how its answer is read back. Pure.
 //!
-//! `body` writes requests, `answer` reads what the wire showed, `chunk` knows the JSON of answers, `error` puts failures in
+//! `body` and `message` write requests, `answer` reads what the wire showed, `chunk` knows the JSON of answers, `error` puts failures in
 //! words, `texts` finds what a tokenizer has to count. What differs between APIs is in a file per API.
 
 mod answer;
@@ -9,7 +9,11 @@ mod chat;
 mod chunk;
 mod completions;
 mod error;
+mod message;
 mod texts;
+
+use std::borrow::Cow;
+use std::ops::Range;
 
 use aiperf_core::conversation::Turn;
 use aiperf_core::exchange::Exchange;
@@ -31,11 +35,26 @@ pub enum EncodeError {
     },
 }
 
+/// One request's content, beside the API's form.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// The conversation's system text; empty is none.
+    pub system: Option<&'a str>,
+    /// Text of the conversation's user message before its first turn; empty is none.
+    pub user_context: Option<&'a str>,
+    /// The turn that asks for an answer.
+    pub turn: &'a Turn,
+    /// Whether nothing of the conversation was sent before: what stands before the first turn is then part of this request.
+    pub opens: bool,
+}
+
 /// What an answer says, with the moments its content became readable.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Answer {
     /// Answer text of the choice that is followed; names and arguments of tool calls are part of it.
     pub text: String,
+    /// Which parts of `text` are names and arguments of tool calls, in order.
+    pub calls: Vec<Range<usize>>,
     /// Reasoning text, kept apart.
     pub reasoning: String,
     /// Chunks with content, in order. One for an answer that was not streamed.
@@ -52,6 +71,18 @@ pub struct Answer {
     pub done: bool,
     /// The model named by the server.
     pub served_model: Option<String>,
+}
+
+impl Answer {
+    /// The text without tool calls.
+    pub(crate) fn prose(&self) -> Cow<'_, str> {
+        if self.calls.is_empty() {
+            return Cow::Borrowed(&self.text);
+        }
+        let starts = std::iter::once(0).chain(self.calls.iter().map(|c| c.end));
+        let ends = self.calls.iter().map(|c| c.start).chain([self.text.len()]);
+        starts.zip(ends).filter_map(|(start, end)| self.text.get(start..end)).collect::<String>().into()
+    }
 }
 
 /// A chunk with content.
@@ -93,16 +124,47 @@ impl Endpoint {
         &self.target
     }
 
-    /// Appends the JSON body of `turn` to `out`.
+    /// Appends the JSON body of `request` to `out`. Gives where the elements of its list of messages stand in `out`, brackets
+    /// excluded, if there is a list that history can go into: not for completions, nor when extra fields replaced it.
     ///
     /// The API's own fields come first, then the plan's extra fields, then the turn's; a later field replaces an earlier one
     /// in its place. When the body then asks for a stream, usage is asked for too, unless the author said otherwise.
-    pub fn encode(&self, turn: &Turn, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+    pub fn encode(
+        &self,
+        request: &Request<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Range<usize>>, EncodeError> {
         let fields = match self.kind {
-            EndpointKind::Chat => chat::fields(turn, self.streaming, self.legacy_max_tokens),
-            EndpointKind::Completions => completions::fields(turn, self.streaming),
+            EndpointKind::Chat => chat::fields(request, self.streaming, self.legacy_max_tokens),
+            EndpointKind::Completions => completions::fields(request.turn, self.streaming),
         };
-        fields.merged(&self.extra, &turn.extra).write(out).map_err(|source| EncodeError::Json { source })
+        let fields = fields.merged(&self.extra, &request.turn.extra);
+        fields.write(out).map_err(|source| EncodeError::Json { source })
+    }
+
+    /// Appends the assistant's message that a client puts into the history for `answer`: its prose, without reasoning and
+    /// tool calls. `false`, with nothing appended, when there is none: the request failed, or the API knows no messages.
+    pub fn encode_reply(&self, answer: &Answer, out: &mut Vec<u8>) -> bool {
+        if answer.failure.is_some() || answer.chunks.is_empty() {
+            return false;
+        }
+        match self.kind {
+            EndpointKind::Chat => chat::reply(answer, out),
+            EndpointKind::Completions => false,
+        }
+    }
+
+    /// Appends a whole body to `out`: `body` with `history` before the elements of its list, which stand at `list`. `history`
+    /// is elements with commas between them, as [`encode`](Self::encode) and [`encode_reply`](Self::encode_reply) write them.
+    pub fn join(body: &[u8], list: Range<usize>, history: &[u8], out: &mut Vec<u8>) {
+        let (head, rest) = body.split_at(list.start);
+        out.reserve(body.len() + history.len() + 1);
+        out.extend_from_slice(head);
+        out.extend_from_slice(history);
+        if !history.is_empty() && !list.is_empty() {
+            out.push(b',');
+        }
+        out.extend_from_slice(rest);
     }
 
     /// Every text of a request body that a tokenizer should count as input, in the order AIPerf joins them (by one blank).
