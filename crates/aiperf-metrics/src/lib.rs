@@ -21,6 +21,7 @@ mod derived;
 mod errors;
 mod facts;
 mod formulas;
+mod lengths;
 #[cfg(test)]
 mod numpy_vectors;
 mod recorder;
@@ -37,6 +38,7 @@ pub use derived::Context;
 pub use errors::{ErrorGroup, ErrorSummary, MAX_GROUPS};
 pub use facts::{Capabilities, ChunkFact, Facts};
 pub use formulas::osl_tolerance;
+pub use lengths::{Agreement, LengthDifference, LengthFacts, LengthLedger, LengthSummary};
 pub use recorder::{RecordValues, Recorder};
 pub use reference::reference_markdown;
 pub use spec::{Compute, ConsoleGroup, Flags, Fold, MetricSpec, Value};
