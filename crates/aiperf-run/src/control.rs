@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use aiperf_core::outcome::CancelReason;
-use aiperf_core::plan::{Pacing, PhasePlan};
+use aiperf_core::plan::{Pacing, PhaseKind, PhasePlan};
 use aiperf_load::PhaseWindow;
 use aiperf_os::mono_ns;
 use tokio::sync::{Semaphore, mpsc};
@@ -16,7 +16,7 @@ use crate::error::RunError;
 use crate::interrupt::Interrupt;
 use crate::live::Live;
 use crate::phase::{Counters, Phase};
-use crate::prepare::{Composer, Prepared};
+use crate::prepare::{Composer, Prepared, Sessions};
 use crate::progress::{Moment, Progress, TICK};
 use crate::ring::{Ahead, Ring};
 use crate::shard::{Command, ShardEvent};
@@ -94,7 +94,8 @@ impl Control {
         let primed = primed(plan).min(limit);
         let ring =
             Arc::new(Ring::new(RING_SLOTS + 2 * live_sessions, Ahead { items: primed, bytes: READY_BYTES }));
-        let filler = start_filler(composer, ring.clone(), base, limit)?;
+        let sessions = Sessions { base, limit, warmup: plan.kind == PhaseKind::Warmup };
+        let filler = start_filler(composer, ring.clone(), sessions)?;
         let interrupt = self.interrupt.clone();
         tokio::select! {
             biased;
@@ -224,8 +225,7 @@ impl<T> Drop for CloseOnPanic<T> {
 fn start_filler(
     mut composer: Composer,
     ring: Arc<Ring<Arc<Prepared>>>,
-    base: u64,
-    limit: u64,
+    sessions: Sessions,
 ) -> Result<JoinHandle<Filled>, RunError> {
     std::thread::Builder::new()
         .name("composer".into())
@@ -233,7 +233,7 @@ fn start_filler(
             // Being ahead must not cost the shards a core.
             aiperf_os::sched::lower_priority(5);
             let guard = CloseOnPanic(ring);
-            let result = composer.fill(&guard.0, base, limit);
+            let result = composer.fill(&guard.0, sessions);
             (composer, result)
         })
         .map_err(RunError::Thread)

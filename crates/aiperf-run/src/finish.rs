@@ -13,12 +13,12 @@ use crate::artifacts::{Folder, InputsFile, write_whole};
 use crate::control::PhaseEnd;
 use crate::error::RunError;
 use crate::job::{RunEnd, Screen, is_synthetic};
-use crate::random_u64;
 use crate::reader::{Collected, Malformed, PhaseResults, Starts};
 
 /// Everything a run leaves behind.
 pub(crate) struct Finished<'a> {
     pub plan: &'a Plan,
+    pub run_id: &'a str,
     pub folder: &'a Folder,
     pub anchor: ClockAnchor,
     pub screen: Screen,
@@ -34,6 +34,7 @@ pub(crate) struct Finished<'a> {
 pub(crate) fn finish(run: Finished<'_>) -> RunEnd {
     let Finished {
         plan,
+        run_id,
         folder,
         anchor,
         screen,
@@ -77,7 +78,6 @@ pub(crate) fn finish(run: Finished<'_>) -> RunEnd {
 
     let notes = notes(plan, workload, profiling, ends);
     let incomplete = problems.first().map(ToString::to_string);
-    let benchmark_id = format!("{:012x}", random_u64() & 0xffff_ffff_ffff);
     let paths = [
         ("CSV Export", folder.summary_csv()),
         ("JSON Export", folder.summary_json()),
@@ -98,7 +98,7 @@ pub(crate) fn finish(run: Finished<'_>) -> RunEnd {
     let lines: Vec<FileLine<'_>> = shown.iter().map(|(label, path)| FileLine { label, path }).collect();
     let report = Report {
         version: env!("CARGO_PKG_VERSION"),
-        benchmark_id: &benchmark_id,
+        benchmark_id: run_id,
         summary,
         warmup: of(PhaseKind::Warmup).map(|done| &done.summary),
         errors,

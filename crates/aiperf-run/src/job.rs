@@ -10,16 +10,17 @@ use aiperf_data::Workload;
 use aiperf_metrics::Capabilities;
 use aiperf_net::{Client, Endpoint};
 use aiperf_sim::{SimConfig, SimHandle};
-use aiperf_tokens::Tokenizer;
+use aiperf_tokens::{TemplateClock, Tokenizer};
 use tokio::sync::mpsc;
 
 use crate::artifacts::{Folder, InputsFile};
 use crate::control::{Control, PhaseEnd, PhaseRun};
+use crate::count::{BodyCounter, changes_count};
 use crate::error::RunError;
 use crate::finish::{self, Finished};
 use crate::interrupt::Interrupt;
 use crate::live::Live;
-use crate::prepare::Composer;
+use crate::prepare::{Composer, ComposerSetup};
 use crate::progress::Progress;
 use crate::random_u64;
 use crate::reader::{Collected, Reader, ReaderSetup};
@@ -66,12 +67,18 @@ pub struct Job {
     sim: Option<SimConfig>,
     /// Whom to trust, for `https`.
     tls: Option<Arc<rustls::ClientConfig>>,
+    /// The id of this run, in results and in markers.
+    run_id: String,
+    /// The moment that chat templates see, all through the run.
+    now: TemplateClock,
 }
 
 impl Job {
     /// Opens the tokenizer and the dataset and checks what address, headers and certificates ask of us.
     pub fn load(plan: Plan) -> Result<Self, RunError> {
         let tokenizer = plan.tokenizer.as_ref().map(aiperf_tokens::open).transpose()?;
+        let run_id = format!("{:012x}", random_u64() & 0xffff_ffff_ffff);
+        let now = TemplateClock::from_wall_ns(aiperf_os::anchor().wall_ns);
         let workload = aiperf_data::open(&plan, tokenizer.clone())?;
         let endpoint = Arc::new(Endpoint::new(&plan.endpoint));
         let sim = match plan.endpoint.url.scheme {
@@ -89,7 +96,7 @@ impl Job {
         };
         // Every shard makes its own; what is wrong with headers or host is told by this one, which opens no connection.
         Client::new(&plan.endpoint, &url, tls.clone())?;
-        Ok(Self { plan, tokenizer, workload, endpoint, sim, tls })
+        Ok(Self { plan, tokenizer, workload, endpoint, sim, tls, run_id, now })
     }
 
     /// The plan.
@@ -139,6 +146,7 @@ impl Job {
                 index,
                 shards,
                 endpoint: plan.endpoint.clone(),
+                api: self.endpoint.clone(),
                 url: url.clone(),
                 tls: self.tls.clone(),
                 seed: plan.seed,
@@ -164,14 +172,14 @@ impl Job {
             ),
             alive: shards,
         };
-        let composer = Composer::new(
-            self.workload.clone(),
-            self.endpoint.clone(),
-            plan.endpoint.kind,
-            self.counter(),
-            Some(inputs),
-            self.repeats(),
-        );
+        let composer = Composer::new(ComposerSetup {
+            workload: self.workload.clone(),
+            endpoint: self.endpoint.clone(),
+            counter: self.counter(),
+            inputs: Some(inputs),
+            repeats: self.repeats(),
+            overlaid: changes_count(&plan.endpoint.extra),
+        });
         let (ends, composer, mut problems) = self.phases(&mut control, composer)?;
 
         drop(control.commands);
@@ -190,6 +198,7 @@ impl Job {
         }
         Ok(finish::finish(Finished {
             plan,
+            run_id: &self.run_id,
             folder,
             anchor,
             screen,
@@ -245,9 +254,13 @@ impl Job {
         Ok((url, Some(handle)))
     }
 
-    /// The tokenizer that counts what is sent and received; `None` when the server's counts are used.
-    fn counter(&self) -> Option<Arc<dyn Tokenizer>> {
-        self.tokenizer.clone().filter(|_| !self.plan.endpoint.server_token_count)
+    /// Counts what is sent and received; `None` when the server's counts are used.
+    fn counter(&self) -> Option<BodyCounter> {
+        let tokenizer = self.tokenizer.clone().filter(|_| !self.plan.endpoint.server_token_count)?;
+        let has_messages = self.plan.endpoint.kind.has_messages();
+        let specials = if has_messages { 0 } else { tokenizer.prompt_specials() as u64 };
+        let template = (self.plan.chat_template && has_messages).then_some(self.now);
+        Some(BodyCounter::new(tokenizer, self.endpoint.clone(), specials, template))
     }
 
     fn capabilities(&self) -> Capabilities {

@@ -13,8 +13,10 @@
 
 mod artifacts;
 mod control;
+mod count;
 mod error;
 mod finish;
+mod history;
 mod interrupt;
 mod job;
 mod live;

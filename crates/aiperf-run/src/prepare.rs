@@ -1,20 +1,20 @@
 //! The composer: turns the workload into request bodies ahead of the send, on its own thread.
 //!
-//! For each session in order it finds the conversation, encodes its turns, counts their tokens (the *sent* length) and
-//! puts them into the [`Ring`]. What it makes for the first time also goes into `inputs.json`, streamed beside the run.
-//! Conversations that will be sent again are kept up to a byte budget; beyond it they are made again, since a workload
-//! is a function.
+//! For each session in order it finds the conversation, encodes its turns, finds their tokens (the *sent* length: known for a
+//! prompt that was made to a length, else counted) and puts them into the [`Ring`]. What it makes for the first time also goes
+//! into `inputs.json`, streamed beside the run. Conversations that will be sent again as they are, are kept up to a byte
+//! budget; beyond it they are made again, since a workload is a function.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use aiperf_core::conversation::Turn;
-use aiperf_core::plan::EndpointKind;
+use aiperf_core::conversation::ContextMode;
 use aiperf_data::{Sequential, Visit, Workload};
 use aiperf_net::{Endpoint, Request};
-use aiperf_tokens::Tokenizer;
 use bytes::Bytes;
 
 use crate::artifacts::InputsFile;
+use crate::count::{BodyCounter, changes_count};
 use crate::error::RunError;
 use crate::ring::Ring;
 
@@ -35,9 +35,13 @@ pub(crate) struct Prepared {
 /// A request ready for the wire.
 #[derive(Debug)]
 pub(crate) struct PreparedTurn {
-    /// The whole JSON body.
+    /// The whole JSON body, without what was said in turns before it.
     pub body: Bytes,
-    /// Tokens of it as the tokenizer counts; `None` without a tokenizer.
+    /// Where in the body the elements of its list of messages stand, when it is part of a conversation: what was said before
+    /// goes in front of them, and they are part of what is said after.
+    pub list: Option<Range<usize>>,
+    /// Tokens of it as the tokenizer counts; `None` without a tokenizer, and where what was said before goes in: then the body
+    /// is counted once it was sent.
     pub isl: Option<u64>,
     /// Output limit asked for.
     pub requested_osl: Option<u64>,
@@ -49,56 +53,60 @@ impl Prepared {
     fn bytes(&self) -> usize {
         self.turns.iter().map(|t| t.body.len()).sum()
     }
+
+    /// Whether a turn behind `turn` says again what was said and heard until then.
+    pub(crate) fn is_remembered(&self, turn: usize) -> bool {
+        self.turns.iter().skip(turn + 1).any(|later| later.list.is_some())
+    }
+}
+
+/// The sessions of a phase.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sessions {
+    /// How many went before them in the run.
+    pub base: u64,
+    /// How many there may be.
+    pub limit: u64,
+    /// They belong to a warm-up.
+    pub warmup: bool,
+}
+
+/// What a composer is made of.
+pub(crate) struct ComposerSetup {
+    pub workload: Arc<dyn Workload>,
+    pub endpoint: Arc<Endpoint>,
+    /// Counts what is sent; `None` when the server's counts are used.
+    pub counter: Option<BodyCounter>,
+    pub inputs: Option<InputsFile>,
+    /// Whether sessions outnumber conversations.
+    pub repeats: bool,
+    /// Whether fields of the user's, laid over every body, change its count.
+    pub overlaid: bool,
 }
 
 /// Makes prepared conversations.
 pub(crate) struct Composer {
-    workload: Arc<dyn Workload>,
-    endpoint: Arc<Endpoint>,
-    kind: EndpointKind,
-    /// Counts what is sent; `None` when the server's counts are used.
-    counter: Option<Arc<dyn Tokenizer>>,
-    inputs: Option<InputsFile>,
+    setup: ComposerSetup,
     /// Conversations before this one are in `inputs.json`.
     written: usize,
-    /// Whether conversations will be sent more than once.
-    repeats: bool,
     kept: Vec<Arc<Prepared>>,
     kept_bytes: usize,
 }
 
 impl Composer {
-    /// A composer over `workload`; `repeats` says that sessions outnumber conversations.
-    pub(crate) fn new(
-        workload: Arc<dyn Workload>,
-        endpoint: Arc<Endpoint>,
-        kind: EndpointKind,
-        counter: Option<Arc<dyn Tokenizer>>,
-        inputs: Option<InputsFile>,
-        repeats: bool,
-    ) -> Self {
-        Self {
-            workload,
-            endpoint,
-            kind,
-            counter,
-            inputs,
-            written: 0,
-            repeats,
-            kept: Vec::new(),
-            kept_bytes: 0,
-        }
+    /// A composer that has made nothing yet.
+    pub(crate) fn new(setup: ComposerSetup) -> Self {
+        Self { setup, written: 0, kept: Vec::new(), kept_bytes: 0 }
     }
 
-    /// Fills `ring` with the sessions of a phase: session `s` sends what session `base + s` of the run sends. Ends after `limit`
-    /// sessions or when the ring closes.
-    pub(crate) fn fill(&mut self, ring: &Ring<Arc<Prepared>>, base: u64, limit: u64) -> Result<(), RunError> {
-        let order = Sequential::new(self.workload.len());
-        for session in 0..limit {
+    /// Fills `ring` with the sessions of a phase. Ends after the last one or when the ring closes.
+    pub(crate) fn fill(&mut self, ring: &Ring<Arc<Prepared>>, sessions: Sessions) -> Result<(), RunError> {
+        for session in 0..sessions.limit {
             if ring.is_closed() {
                 break;
             }
-            let prepared = self.prepared(order.entry_for(base + session)).inspect_err(|_| ring.close())?;
+            let visit = Visit { session: sessions.base + session, warmup: sessions.warmup };
+            let prepared = self.prepared(visit).inspect_err(|_| ring.close())?;
             let bytes = prepared.bytes() as u64;
             if ring.put(prepared, bytes).is_err() {
                 break;
@@ -109,42 +117,67 @@ impl Composer {
 
     /// Ends `inputs.json`.
     pub(crate) fn finish(self) -> Option<InputsFile> {
-        self.inputs
+        self.setup.inputs
     }
 
-    fn prepared(&mut self, entry: usize) -> Result<Arc<Prepared>, RunError> {
+    /// What the session of `visit` sends.
+    pub(crate) fn prepared(&mut self, visit: Visit) -> Result<Arc<Prepared>, RunError> {
+        let entry = Sequential::new(self.setup.workload.len()).entry_for(visit.session);
         // Sampling is sequential, so the kept ones are the first ones.
         if let Some(kept) = self.kept.get(entry) {
             return Ok(kept.clone());
         }
-        let prepared = Arc::new(self.compose(entry)?);
+        let prepared = Arc::new(self.compose(entry, visit)?);
         if entry == self.written {
             self.written += 1;
-            if let Some(inputs) = &mut self.inputs {
+            if let Some(inputs) = &mut self.setup.inputs {
                 inputs.entry(&prepared.id, prepared.turns.iter().map(|t| t.body.as_ref()));
             }
         }
         let bytes = prepared.bytes();
-        if self.repeats && entry == self.kept.len() && self.kept_bytes + bytes <= KEPT_BYTES {
+        let is_useful = self.setup.repeats && !self.setup.workload.is_marked();
+        if is_useful && entry == self.kept.len() && self.kept_bytes + bytes <= KEPT_BYTES {
             self.kept_bytes += bytes;
             self.kept.push(prepared.clone());
         }
         Ok(prepared)
     }
 
-    fn compose(&self, entry: usize) -> Result<Prepared, RunError> {
-        let conversation = self.workload.conversation(entry, Visit::default())?;
-        let turns = conversation.turns.iter().map(|t| self.turn(t)).collect::<Result<_, _>>()?;
+    fn compose(&mut self, entry: usize, visit: Visit) -> Result<Prepared, RunError> {
+        let conversation = self.setup.workload.conversation(entry, visit)?;
+        let goes_on = conversation.context == ContextMode::History && conversation.turns.len() > 1;
+        let mut turns = Vec::with_capacity(conversation.turns.len());
+        for (number, turn) in conversation.turns.iter().enumerate() {
+            let request = Request {
+                system: conversation.system.as_deref(),
+                user_context: conversation.user_context.as_deref(),
+                turn,
+                opens: number == 0 || !goes_on,
+            };
+            turns.push(self.turn(&request, goes_on)?);
+        }
         Ok(Prepared { id: conversation.id, entry, turns })
     }
 
-    fn turn(&self, turn: &Turn) -> Result<PreparedTurn, RunError> {
-        let mut body = Vec::with_capacity(256 + turn.texts.iter().map(String::len).sum::<usize>());
-        let request = Request { system: None, user_context: None, turn, opens: true };
-        self.endpoint.encode(&request, &mut body)?;
-        let isl = self.counter.as_ref().map(|t| count_body(&**t, &self.endpoint, self.kind, &body));
+    fn turn(&mut self, request: &Request<'_>, goes_on: bool) -> Result<PreparedTurn, RunError> {
+        let turn = request.turn;
+        let before = [request.system, request.user_context].into_iter().flatten();
+        let texts = turn.texts.iter().map(String::as_str).chain(before.filter(|_| request.opens));
+        let mut body = Vec::with_capacity(256 + texts.map(str::len).sum::<usize>());
+        let list = self.setup.endpoint.encode(request, &mut body)?.filter(|_| goes_on);
+        let overlaid = self.setup.overlaid || changes_count(&turn.extra);
+        let isl = match &mut self.setup.counter {
+            Some(_) if list.is_some() && !request.opens => None,
+            // Made to a length, with proof: counting once more would cost more than all else here.
+            Some(_) if let Some(length) = turn.length.filter(|_| request.opens && !overlaid) => {
+                Some(length.made)
+            }
+            Some(counter) => counter.body(&body),
+            None => None,
+        };
         Ok(PreparedTurn {
             body: Bytes::from(body),
+            list,
             isl,
             requested_osl: turn.max_tokens,
             delay_ns: turn.delay_ns,
@@ -152,10 +185,117 @@ impl Composer {
     }
 }
 
-/// Tokens of a body: its texts, each counted alone, for what joins them is the server's affair. A completions server puts the
-/// tokenizer's own specials (BOS) in front of each prompt, so they are counted; what a chat server's template adds is not
-/// known here.
-fn count_body(tokenizer: &dyn Tokenizer, endpoint: &Endpoint, kind: EndpointKind, body: &[u8]) -> u64 {
-    let specials = if kind.has_messages() { 0 } else { tokenizer.prompt_specials() };
-    endpoint.texts(body).iter().map(|text| (tokenizer.count(text) + specials) as u64).sum()
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use aiperf_core::conversation::{Conversation, TurnLength};
+    use aiperf_core::plan::EndpointKind;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::ring::Ahead;
+    use crate::toys::{self, Given, Toy};
+
+    fn composer(conversations: Vec<Conversation>, toy: Arc<Toy>, overlaid: bool) -> Composer {
+        let mut setup = toys::composer_setup(Arc::new(Given { conversations, marked: false }));
+        setup.counter = Some(BodyCounter::new(toy, setup.endpoint.clone(), 0, None));
+        setup.overlaid = overlaid;
+        Composer::new(setup)
+    }
+
+    fn one(conversation: Conversation, overlaid: bool) -> (Arc<Prepared>, u64) {
+        let toy = Arc::new(Toy::new(None));
+        let prepared = composer(vec![conversation], toy.clone(), overlaid).prepared(Visit::default());
+        (prepared.expect("it encodes"), toy.counted.load(Ordering::Relaxed))
+    }
+
+    #[test]
+    fn what_was_made_to_a_length_is_not_counted_again() {
+        let mut conversation = toys::conversation(&["a b"]);
+        conversation.turns[0].length = Some(TurnLength { asked: 4, made: 5 });
+        let (prepared, counted) = one(conversation.clone(), false);
+        assert_eq!((prepared.turns[0].isl, counted), (Some(5), 0));
+        // The user's fields bring texts of their own.
+        let (prepared, counted) = one(conversation.clone(), true);
+        assert_eq!((prepared.turns[0].isl, counted), (Some(2), 1));
+        let tools = json!([{"function": {"name": "tool"}}]);
+        conversation.turns[0].extra.insert("tools".into(), tools);
+        let (prepared, counted) = one(conversation, false);
+        assert_eq!((prepared.turns[0].isl, counted), (Some(3), 2));
+    }
+
+    #[test]
+    fn turns_of_a_conversation_are_counted_when_they_were_sent() {
+        let mut conversation = toys::conversation(&["a b", "c"]);
+        conversation.system = Some("s t u".into());
+        let (prepared, _) = one(conversation.clone(), false);
+        assert_eq!([0, 1].map(|i| prepared.turns[i].isl), [Some(5), None]);
+        assert_eq!([0, 1].map(|i| prepared.is_remembered(i)), [true, false]);
+        // Turns that are requests of their own say all that is to say.
+        conversation.context = ContextMode::SelfContained;
+        let (prepared, _) = one(conversation, false);
+        assert_eq!([0, 1].map(|i| prepared.turns[i].isl), [Some(5), Some(4)]);
+        assert!([0, 1].iter().all(|i| prepared.turns[*i].list.is_none() && !prepared.is_remembered(*i)));
+    }
+
+    #[test]
+    fn one_turn_remembers_nothing() {
+        let (prepared, _) = one(toys::conversation(&["a b"]), false);
+        assert!(prepared.turns[0].list.is_none() && !prepared.is_remembered(0));
+    }
+
+    /// Ids of what two sessions of a warm-up and three measured ones send.
+    fn ids(marked: bool) -> (Vec<String>, usize) {
+        let conversations = vec![toys::conversation(&["a"]), toys::conversation(&["b"])];
+        let mut setup = toys::composer_setup(Arc::new(Given { conversations, marked }));
+        setup.repeats = true;
+        let mut composer = Composer::new(setup);
+        let mut ids = Vec::new();
+        for sessions in
+            [Sessions { base: 0, limit: 2, warmup: true }, Sessions { base: 2, limit: 3, warmup: false }]
+        {
+            let ring = Ring::new(4, Ahead { items: 4, bytes: 0 });
+            composer.fill(&ring, sessions).expect("all is well");
+            let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+            let taken = (0..sessions.limit).map(|s| runtime.block_on(ring.take(s)).expect("it is there"));
+            ids.extend(taken.map(|p| p.id.clone()));
+        }
+        (ids, composer.kept.len())
+    }
+
+    #[test]
+    fn sessions_are_numbered_over_the_whole_run() {
+        let marked = ["talk-w0", "talk-w1", "talk-p2", "talk-p3", "talk-p4"].map(str::to_owned);
+        assert_eq!(ids(true), (marked.to_vec(), 0));
+        assert_eq!(ids(false), (vec!["talk".to_owned(); 5], 2));
+    }
+
+    #[test]
+    fn a_later_turn_s_body_is_its_own_part() {
+        let mut conversation = toys::conversation(&["a", "b"]);
+        conversation.system = Some("s".into());
+        conversation.user_context = Some("u".into());
+        let prepared = toys::prepared(conversation);
+        let contents = |turn: usize| -> Vec<String> {
+            let body: Value = serde_json::from_slice(&prepared.turns[turn].body).expect("JSON");
+            let messages = body["messages"].as_array().expect("a list").clone();
+            messages.iter().map(|m| m["content"].as_str().expect("a text").to_owned()).collect()
+        };
+        assert_eq!(contents(0), ["s", "u", "a"]);
+        assert_eq!(contents(1), ["b"]);
+    }
+
+    #[test]
+    fn prompts_of_completions_have_their_specials() {
+        let toy = Arc::new(Toy::new(None));
+        let mut setup = toys::composer_setup(Arc::new(Given {
+            conversations: vec![toys::conversation(&["a b"])],
+            marked: false,
+        }));
+        setup.endpoint = Arc::new(Endpoint::new(&toys::endpoint(EndpointKind::Completions)));
+        setup.counter = Some(BodyCounter::new(toy, setup.endpoint.clone(), 1, None));
+        let prepared = Composer::new(setup).prepared(Visit::default()).expect("it encodes");
+        assert_eq!(prepared.turns[0].isl, Some(3));
+    }
 }

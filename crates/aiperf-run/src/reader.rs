@@ -15,10 +15,10 @@ use aiperf_net::sse::SseScanner;
 use aiperf_net::{Answer, Client, Endpoint};
 use aiperf_report::jsonl::{self, Meta, PhaseMeta};
 use aiperf_report::raw::{self, Raw, Responses};
-use aiperf_tokens::Tokenizer;
 use crossbeam_channel::Receiver;
 
 use crate::artifacts::{Folder, Spool};
+use crate::count::BodyCounter;
 use crate::error::RunError;
 use crate::live::{Latest, Live};
 use crate::shard::Ended;
@@ -30,8 +30,8 @@ pub(crate) struct ReaderSetup<'a> {
     pub anchor: ClockAnchor,
     pub capabilities: Capabilities,
     pub endpoint: Arc<Endpoint>,
-    /// Counts answers; `None` when the server's counts are used.
-    pub counter: Option<Arc<dyn Tokenizer>>,
+    /// Counts answers, and requests that repeat them; `None` when the server's counts are used.
+    pub counter: Option<BodyCounter>,
     pub live: Arc<Live>,
     /// Where requests go, for the headers in raw records.
     pub url: BaseUrl,
@@ -120,7 +120,7 @@ struct PhaseName {
 /// See the module.
 pub(crate) struct Reader {
     endpoint: Arc<Endpoint>,
-    counter: Option<Arc<dyn Tokenizer>>,
+    counter: Option<BodyCounter>,
     live: Arc<Live>,
     anchor: ClockAnchor,
     names: Vec<PhaseName>,
@@ -202,15 +202,17 @@ impl Reader {
     }
 
     fn read(&mut self, ended: Ended, sender: Option<&Client>, seen: &mut Latest) {
-        let Ended { ticket, exchange, prepared } = ended;
-        let answer = self.endpoint.read(&exchange);
+        let Ended { ticket, exchange, prepared, body, answer } = ended;
+        let answer = answer.unwrap_or_else(|| self.endpoint.read(&exchange));
         let outcome = match (&exchange.disposition, &answer.failure) {
             (Disposition::Cancelled { .. }, _) => Outcome::Cancelled,
             (_, Some(_)) => Outcome::Failed,
             (_, None) => Outcome::Completed,
         };
-        let turn = &prepared.turns[usize::from(ticket.turn)];
-        let counts = self.count(&answer, turn.isl);
+        let number = usize::from(ticket.turn);
+        let turn = &prepared.turns[number];
+        let as_sent = turn.list.is_some().then_some(&body[..]);
+        let counts = self.count(&answer, turn.isl, as_sent, prepared.is_remembered(number));
         let facts = Facts {
             outcome,
             start_ns: exchange.stamps.start_ns,
@@ -279,15 +281,22 @@ impl Reader {
                 status: exchange.status,
                 responses,
                 error: answer.failure.as_ref(),
-                payload: &turn.body,
+                payload: &body,
             };
             file.spool.append(|out| raw::line(out, &line));
         }
     }
 
-    /// Lengths: ours, or the server's when it was asked to count.
-    fn count(&self, answer: &Answer, isl: Option<u64>) -> Counts {
-        let Some(counter) = &self.counter else {
+    /// Lengths: ours, or the server's when it was asked to count. `isl` is known before the request is sent, but for a turn
+    /// that says again what the server answered: that is counted `as_sent`.
+    fn count(
+        &mut self,
+        answer: &Answer,
+        isl: Option<u64>,
+        as_sent: Option<&[u8]>,
+        is_remembered: bool,
+    ) -> Counts {
+        let Some(counter) = &mut self.counter else {
             let usage = answer.usage.unwrap_or_default();
             let reasoning = usage.reasoning_tokens;
             return Counts {
@@ -296,8 +305,14 @@ impl Reader {
                 reasoning,
             };
         };
-        let tokens = |text: &str| (!text.is_empty()).then(|| counter.count(text) as u64);
-        Counts { isl, output: tokens(&answer.text), reasoning: tokens(&answer.reasoning) }
+        let mut tokens = |text: &str, is_remembered: bool| {
+            (!text.is_empty())
+                .then(|| if is_remembered { counter.remembered(text) } else { counter.answer(text) })
+        };
+        let output = tokens(&answer.text, is_remembered);
+        let reasoning = tokens(&answer.reasoning, false);
+        let isl = isl.or_else(|| counter.body(as_sent?));
+        Counts { isl, output, reasoning }
     }
 }
 

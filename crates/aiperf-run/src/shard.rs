@@ -15,16 +15,18 @@ use aiperf_core::plan::{EndpointPlan, Pacing};
 use aiperf_core::ticket::{Ticket, Uuid};
 use aiperf_core::url::BaseUrl;
 use aiperf_load::{Arrivals, Stage, share};
-use aiperf_net::{Client, Outgoing};
+use aiperf_net::{Answer, Client, Endpoint, Outgoing};
 use aiperf_os::deadlines::Deadlines;
 use aiperf_os::mono_ns;
 use aiperf_rng::Key;
+use bytes::Bytes;
 use crossbeam_channel::Sender;
 use tokio::runtime::LocalOptions;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::{JoinError, JoinSet};
 
 use crate::error::RunError;
+use crate::history::History;
 use crate::phase::Phase;
 use crate::prepare::Prepared;
 
@@ -39,6 +41,10 @@ pub(crate) struct Ended {
     pub ticket: Ticket,
     pub exchange: Exchange,
     pub prepared: Arc<Prepared>,
+    /// The body as it was sent, with all that was said before in it.
+    pub body: Bytes,
+    /// What came back, if the session's next turn had to know it.
+    pub answer: Option<Answer>,
 }
 
 /// What a shard is told.
@@ -64,6 +70,8 @@ pub(crate) struct ShardSetup {
     pub index: usize,
     pub shards: usize,
     pub endpoint: EndpointPlan,
+    /// Reads the replies that later turns repeat.
+    pub api: Arc<Endpoint>,
     pub url: BaseUrl,
     pub tls: Option<Arc<rustls::ClientConfig>>,
     pub seed: u64,
@@ -97,12 +105,13 @@ pub(crate) fn run(setup: ShardSetup) -> Result<(), RunError> {
 }
 
 async fn serve(setup: ShardSetup, client: Client) {
-    let ShardSetup { index, shards, seed, id_key, mut commands, events, ended, .. } = setup;
+    let ShardSetup { index, shards, api, seed, id_key, mut commands, events, ended, .. } = setup;
     let shard = Rc::new(Shard {
         index,
         shards,
         seed,
         ids: IdSource { stream: Key::new(id_key).purpose("run.ids").lane(index as u64), next: Cell::new(0) },
+        api,
         client,
         deadlines: Deadlines::new(),
         batch: RefCell::new(Vec::new()),
@@ -203,6 +212,7 @@ struct Shard {
     shards: usize,
     seed: u64,
     ids: IdSource,
+    api: Arc<Endpoint>,
     client: Client,
     deadlines: Deadlines,
     batch: RefCell<Vec<Ended>>,
@@ -361,7 +371,8 @@ impl Shard {
         };
         let correlation_id = self.ids.take();
         let mut scheduled_ns = scheduled_ns;
-        for (turn, body) in prepared.turns.iter().enumerate() {
+        let mut history = History::default();
+        for (turn, request) in prepared.turns.iter().enumerate() {
             if let Some(at_ns) = scheduled_ns.filter(|_| turn > 0) {
                 tokio::select! {
                     biased;
@@ -370,6 +381,7 @@ impl Shard {
                     () = self.deadlines.until(at_ns) => {}
                 }
             }
+            let body = history.body(request);
             let dispatched_ns = mono_ns();
             if cancel.fired() || !phase.claim(dispatched_ns) {
                 // A first turn of an open loop came due and is counted; what else the caps cut off never did.
@@ -392,13 +404,18 @@ impl Shard {
                 scheduled_ns,
                 dispatched_ns,
             };
-            let out = Outgoing { body: body.body.clone(), request_id: ticket.request_id, correlation_id };
+            let out = Outgoing { body: body.clone(), request_id: ticket.request_id, correlation_id };
             let exchange = self.client.exchange(out, cancel.wait()).await;
             let end_ns = exchange.stamps.end_ns;
             let cancelled = matches!(exchange.disposition, Disposition::Cancelled { .. });
+            let is_last = cancelled || phase.window.stage(end_ns) == Stage::Over;
+            let answer = (!is_last && prepared.is_remembered(turn)).then(|| self.api.read(&exchange));
+            if let Some(answer) = &answer {
+                history.add(request, &self.api, answer);
+            }
             phase.counters.ended.fetch_add(1, Ordering::Relaxed);
-            self.hand_over(Ended { ticket, exchange, prepared: prepared.clone() });
-            if cancelled || phase.window.stage(end_ns) == Stage::Over {
+            self.hand_over(Ended { ticket, exchange, prepared: prepared.clone(), body, answer });
+            if is_last {
                 return;
             }
             scheduled_ns =
@@ -443,7 +460,7 @@ fn pass_on_panic(ended: Result<(), JoinError>) {
 mod tests {
     use super::*;
     use crate::toys;
-    use aiperf_core::plan::{Arrival, PhasePlan};
+    use aiperf_core::plan::{Arrival, EndpointKind, PhasePlan};
     use tokio::sync::Semaphore;
 
     /// Runs `phase` on a shard of its own and returns when that is done with it.
@@ -451,11 +468,12 @@ mod tests {
         let (commands_tx, commands) = mpsc::unbounded_channel();
         let (events_tx, mut events) = mpsc::unbounded_channel();
         let (ended, _) = crossbeam_channel::unbounded();
-        let endpoint = toys::endpoint();
+        let endpoint = toys::endpoint(EndpointKind::Chat);
         let url = endpoint.url.clone();
         let setup = ShardSetup {
             index: 0,
             shards: 1,
+            api: Arc::new(Endpoint::new(&endpoint)),
             endpoint,
             url,
             tls: None,
@@ -511,12 +529,13 @@ mod tests {
 
     /// Runs `arrivals` on a shard of its own, with `cancel`.
     fn run_arrivals(phase: &Arc<Phase>, cancel: &Rc<Cancel>, arrivals: impl Iterator<Item = u64>) {
-        let endpoint = toys::endpoint();
+        let endpoint = toys::endpoint(EndpointKind::Chat);
         let shard = Rc::new(Shard {
             index: 0,
             shards: 1,
             seed: 1,
             ids: IdSource { stream: Key::new(1).purpose("run.ids").lane(0), next: Cell::new(0) },
+            api: Arc::new(Endpoint::new(&endpoint)),
             client: Client::new(&endpoint, &endpoint.url, None).expect("a client"),
             deadlines: Deadlines::new(),
             batch: RefCell::new(Vec::new()),

@@ -1,7 +1,7 @@
-//! Plans, phases and workloads for the tests of this crate. Nothing here is ever connected to.
+//! Plans, phases, workloads and a tokenizer for the tests of this crate. Nothing here is ever connected to.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use aiperf_core::conversation::{ContextMode, Conversation, Turn};
 use aiperf_core::plan::{ConnectionReuse, EndpointKind, EndpointPlan, Pacing, PhaseKind, PhasePlan};
@@ -9,10 +9,11 @@ use aiperf_core::url::BaseUrl;
 use aiperf_data::{DataError, Visit, Workload, WorkloadFacts, WorkloadKind};
 use aiperf_load::PhaseWindow;
 use aiperf_net::Endpoint;
+use aiperf_tokens::{ChatTemplate, SpecialTokens, Tokenizer};
 use serde_json::Map;
 
 use crate::phase::{Counters, Phase};
-use crate::prepare::Composer;
+use crate::prepare::{Composer, ComposerSetup, Prepared};
 use crate::ring::{Ahead, Ring};
 
 /// One place, no end.
@@ -41,10 +42,10 @@ pub(crate) fn phase(plan: PhasePlan, start_ns: u64) -> Arc<Phase> {
     })
 }
 
-/// A chat server on this machine.
-pub(crate) fn endpoint() -> EndpointPlan {
+/// A server on this machine.
+pub(crate) fn endpoint(kind: EndpointKind) -> EndpointPlan {
     EndpointPlan {
-        kind: EndpointKind::Chat,
+        kind,
         url: BaseUrl::parse("http://127.0.0.1:1").expect("a good URL"),
         path: None,
         streaming: false,
@@ -81,22 +82,7 @@ impl Workload for Breaking {
 
     fn conversation(&self, index: usize, _visit: Visit) -> Result<Conversation, DataError> {
         if index < self.good {
-            let turn = Turn {
-                model: "m".into(),
-                role: None,
-                texts: vec!["hello".into()],
-                max_tokens: None,
-                delay_ns: None,
-                extra: Map::new(),
-                length: None,
-            };
-            return Ok(Conversation {
-                id: index.to_string(),
-                context: ContextMode::SelfContained,
-                system: None,
-                user_context: None,
-                turns: vec![turn],
-            });
+            return Ok(conversation(&["hello"]));
         }
         assert!(self.then == Then::Error, "the workload was asked to panic");
         Err(DataError::OutOfRange { index, len: self.good })
@@ -115,6 +101,146 @@ impl Workload for Breaking {
 
 /// A composer over a workload that breaks behind `good` entries.
 pub(crate) fn composer(good: usize, then: Then) -> Composer {
-    let endpoint = Arc::new(Endpoint::new(&endpoint()));
-    Composer::new(Arc::new(Breaking { good, then }), endpoint, EndpointKind::Chat, None, None, false)
+    Composer::new(composer_setup(Arc::new(Breaking { good, then })))
+}
+
+/// What makes a composer over `workload` for chat, without tokenizer and files.
+pub(crate) fn composer_setup(workload: Arc<dyn Workload>) -> ComposerSetup {
+    ComposerSetup {
+        workload,
+        endpoint: Arc::new(Endpoint::new(&endpoint(EndpointKind::Chat))),
+        counter: None,
+        inputs: None,
+        repeats: false,
+        overlaid: false,
+    }
+}
+
+/// A conversation with one turn for each text.
+pub(crate) fn conversation(texts: &[&str]) -> Conversation {
+    let turn = |text: &&str| Turn {
+        model: "m".into(),
+        role: None,
+        texts: vec![(*text).to_owned()],
+        max_tokens: None,
+        delay_ns: None,
+        extra: Map::new(),
+        length: None,
+    };
+    Conversation {
+        id: "talk".into(),
+        context: ContextMode::History,
+        system: None,
+        user_context: None,
+        turns: texts.iter().map(turn).collect(),
+    }
+}
+
+/// Conversations as they are given; with a mark, each tells in its id which session asked for it.
+#[derive(Debug)]
+pub(crate) struct Given {
+    pub conversations: Vec<Conversation>,
+    pub marked: bool,
+}
+
+impl Workload for Given {
+    fn len(&self) -> usize {
+        self.conversations.len()
+    }
+
+    fn conversation(&self, index: usize, visit: Visit) -> Result<Conversation, DataError> {
+        let mut conversation = self.conversations[index].clone();
+        if self.marked {
+            let phase = if visit.warmup { "w" } else { "p" };
+            conversation.id = format!("{}-{phase}{}", conversation.id, visit.session);
+        }
+        Ok(conversation)
+    }
+
+    fn is_marked(&self) -> bool {
+        self.marked
+    }
+
+    fn describe(&self) -> WorkloadFacts {
+        WorkloadFacts {
+            kind: WorkloadKind::Synthetic,
+            entries: self.len(),
+            turns: self.conversations.iter().map(|c| c.turns.len() as u64).sum(),
+            most_turns: self.conversations.iter().map(|c| c.turns.len()).max().unwrap_or(0),
+            notes: Vec::new(),
+        }
+    }
+}
+
+/// A conversation ready for the wire.
+pub(crate) fn prepared(conversation: Conversation) -> Arc<Prepared> {
+    let workload = Given { conversations: vec![conversation], marked: false };
+    Composer::new(composer_setup(Arc::new(workload))).prepared(Visit::default()).expect("it encodes")
+}
+
+/// A tokenizer whose tokens are words.
+#[derive(Debug)]
+pub(crate) struct Toy {
+    template: Option<ChatTemplate>,
+    /// Texts counted so far.
+    pub counted: AtomicU64,
+}
+
+impl Toy {
+    /// With a chat template.
+    pub(crate) fn new(template: Option<&str>) -> Self {
+        let parse = |source| ChatTemplate::parse(source, &SpecialTokens::default()).expect("a good template");
+        Self { template: template.map(parse), counted: AtomicU64::new(0) }
+    }
+}
+
+impl Tokenizer for Toy {
+    fn name(&self) -> &str {
+        "toy"
+    }
+
+    fn encode(&self, text: &str, ids: &mut Vec<u32>) {
+        self.counted.fetch_add(1, Ordering::Relaxed);
+        ids.extend(text.split_whitespace().map(|word| word.len() as u32));
+    }
+
+    fn decode(&self, ids: &[u32]) -> String {
+        ids.iter().map(|n| "x".repeat(*n as usize)).collect::<Vec<_>>().join(" ")
+    }
+
+    fn vocab_size(&self) -> usize {
+        100
+    }
+
+    fn token_ids(&self) -> Vec<u32> {
+        (0..100).collect()
+    }
+
+    fn is_special(&self, _id: u32) -> bool {
+        false
+    }
+
+    fn is_control(&self, _id: u32) -> bool {
+        false
+    }
+
+    fn prompt_specials(&self) -> usize {
+        1
+    }
+
+    fn chat_template(&self) -> Option<&ChatTemplate> {
+        self.template.as_ref()
+    }
+
+    fn bos_token(&self) -> Option<&str> {
+        None
+    }
+
+    fn eos_token(&self) -> Option<&str> {
+        None
+    }
+
+    fn token_id(&self, _token: &str) -> Option<u32> {
+        None
+    }
 }
