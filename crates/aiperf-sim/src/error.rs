@@ -20,6 +20,15 @@ pub enum SimError {
         /// The nearest allowed word, where the value looks like a slip.
         nearest: Option<String>,
     },
+    /// The capture could not be created.
+    #[error("the capture '{}' cannot be written", path.display())]
+    Capture {
+        /// Its path.
+        path: PathBuf,
+        /// The system's reason.
+        #[source]
+        source: io::Error,
+    },
     /// The address could not be bound.
     #[error("the simulated server cannot listen on {addr}")]
     Listen {

@@ -3,16 +3,18 @@
 //! [`start`] runs an engine model behind real HTTP on its own thread: it makes `sim://` and `aiperf sim` work, and is what
 //! clients are measured against, for it knows when each chunk was written and how many tokens there really were. A request
 //! goes through `server` (connections), `service` (its life), `request` and `prompt` (what is asked, counted), [`engine`] (when each token is
-//! done; pure), `desk` (the engine's clock), `body` and `wire` (bytes at that moment), `ticket` and [`truth`] (the books).
+//! done; pure), `desk` (the engine's clock), `body` and `wire` (bytes at that moment), `ticket` and [`truth`] (the books); `capture` keeps what arrived.
 //!
 //! [`scripted`] plays byte-exact scripts instead, for the tests of a client's error paths.
 
 mod answer;
 mod body;
+mod capture;
 mod desk;
 pub mod engine;
 mod error;
 pub mod fault;
+mod lines;
 mod metrics;
 mod option;
 mod page;
@@ -24,6 +26,7 @@ mod server;
 mod service;
 mod table;
 mod ticket;
+mod tokenize;
 pub mod truth;
 mod wire;
 pub mod words;

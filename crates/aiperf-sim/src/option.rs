@@ -1,6 +1,7 @@
 //! The settings of one simulated server: from a query, a flag or a line of the table to typed values.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use aiperf_core::plan::Secret;
 use aiperf_core::text::nearest;
@@ -88,7 +89,7 @@ pub struct SimConfig {
     pub(crate) reasoning: u64,
     pub(crate) reasoning_field: &'static str,
     pub(crate) prefix_cache: bool,
-    pub(crate) models: Vec<String>,
+    pub(crate) models: Arc<[String]>,
     pub(crate) max_model_len: u64,
     pub(crate) strict: bool,
     pub(crate) api_key: Option<Secret>,
@@ -96,6 +97,8 @@ pub struct SimConfig {
     pub(crate) seed: u64,
     pub(crate) truth_log: Option<PathBuf>,
     pub(crate) truth: bool,
+    pub(crate) capture: Option<PathBuf>,
+    pub(crate) tokenize_endpoint: bool,
 }
 
 impl Default for SimConfig {
@@ -121,7 +124,7 @@ impl Default for SimConfig {
             reasoning: 0,
             reasoning_field: "reasoning_content",
             prefix_cache: false,
-            models: Vec::new(),
+            models: Arc::default(),
             max_model_len: 1,
             strict: false,
             api_key: None,
@@ -129,6 +132,8 @@ impl Default for SimConfig {
             seed: 0,
             truth_log: None,
             truth: false,
+            capture: None,
+            tokenize_endpoint: true,
         };
         for option in OPTIONS {
             config.set(option.key, option.default).expect("the table's defaults are allowed (tested)");
@@ -181,7 +186,7 @@ impl SimConfig {
             "reasoning" => self.reasoning = v.whole(0)?,
             "reasoning-field" => self.reasoning_field = v.word(&REASONING_FIELDS)?,
             "prefix-cache" => self.prefix_cache = v.word(&SWITCHES)?,
-            "models" => self.models = v.list(),
+            "models" => self.models = v.list().into(),
             "max-model-len" => self.max_model_len = v.whole(1)?,
             "strict" => self.strict = v.word(&SWITCHES)?,
             "api-key" => self.api_key = Some(v.text).filter(|t| !t.is_empty()).map(Secret::new),
@@ -189,6 +194,8 @@ impl SimConfig {
             "seed" => self.seed = v.whole(0)?,
             "truth-log" => self.truth_log = Some(v.text).filter(|t| !t.is_empty()).map(PathBuf::from),
             "truth" => self.truth = v.word(&SWITCHES)?,
+            "capture" => self.capture = Some(v.text).filter(|t| !t.is_empty()).map(PathBuf::from),
+            "tokenize-endpoint" => self.tokenize_endpoint = v.word(&SWITCHES)?,
             other => unreachable!("{other} is in the table and not set (tested)"),
         }
         Ok(())
@@ -311,7 +318,7 @@ mod tests {
         assert_eq!(config.ttft_ns, 20_500_000);
         assert_eq!(config.itl_per_seq_ns, 10_000);
         assert!(config.prefix_cache);
-        assert_eq!(config.models, ["a", "b"]);
+        assert_eq!(*config.models, ["a", "b"]);
         assert_eq!(config.faults.len(), 1);
         assert_eq!(SimConfig::from_query("").expect("nothing asked"), SimConfig::default());
     }

@@ -85,7 +85,20 @@ impl Counter {
     }
 
     fn chat(&self, input: &Input) -> Result<Prompt, Refusal> {
-        let mut messages: Value = parse(&input.text)?;
+        let texts = self.render(&input.text, input.tools.as_deref(), input.kwargs.as_deref(), true)?;
+        Ok(self.texts(&texts, 0))
+    }
+
+    /// The text that the template makes of `messages`. Without a template, the text of each message, for then a chat counts
+    /// as the sum of its contents.
+    pub(crate) fn render(
+        &self,
+        messages: &str,
+        tools: Option<&str>,
+        kwargs: Option<&str>,
+        add_generation_prompt: bool,
+    ) -> Result<Vec<String>, Refusal> {
+        let mut messages: Value = parse(messages)?;
         let list = messages.as_array_mut().ok_or_else(|| refusal("messages must be a list"))?;
         if list.is_empty() {
             return Err(refusal("messages must not be empty"));
@@ -95,30 +108,45 @@ impl Counter {
             flatten(message)?;
         }
         let Some(template) = self.tokenizer.chat_template() else {
-            // No template is known: the bare texts, as a client without one counts them.
-            let texts: Vec<&str> =
-                list.iter().filter_map(|m| m.get("content").and_then(Value::as_str)).collect();
-            return Ok(self.text(&texts.join(" "), 0));
+            return Ok(list
+                .iter()
+                .filter_map(|m| m.get("content").and_then(Value::as_str))
+                .map(str::to_owned)
+                .collect());
         };
-        let tools: Option<Value> = input.tools.as_deref().map(parse).transpose()?;
-        let kwargs: Option<Map<String, Value>> = input.kwargs.as_deref().map(parse).transpose()?;
+        let tools: Option<Value> = tools.map(parse).transpose()?;
+        let kwargs: Option<Map<String, Value>> = kwargs.map(parse).transpose()?;
         let conversation = Conversation {
             tools: tools.as_ref(),
             kwargs: kwargs.as_ref(),
-            ..Conversation::new(&messages, true, self.clock)
+            ..Conversation::new(&messages, add_generation_prompt, self.clock)
         };
         let text = template
             .render_with(&conversation)
             .map_err(|e| refusal(format!("the chat template refused the messages: {e}")))?;
-        Ok(self.text(&text, 0))
+        Ok(vec![text])
+    }
+
+    /// Appends the ids of `text`, with or without the specials that belong to a prompt.
+    pub(crate) fn encode(&self, text: &str, specials: bool, ids: &mut Vec<u32>) {
+        if specials {
+            self.tokenizer.encode_prompt(text, ids);
+        } else {
+            self.tokenizer.encode(text, ids);
+        }
+    }
+
+    /// The text of `ids`.
+    pub(crate) fn decode(&self, ids: &[u32]) -> String {
+        self.tokenizer.decode(ids)
     }
 
     fn completion(&self, raw: &str) -> Result<Prompt, Refusal> {
         let specials = self.tokenizer.prompt_specials() as u64;
         match parse::<Value>(raw)? {
-            Value::String(text) => Ok(self.text(&text, specials)),
+            Value::String(text) => Ok(self.texts(&[text], specials)),
             Value::Array(list) if list.len() == 1 && list[0].is_string() => {
-                Ok(self.text(list[0].as_str().unwrap_or_default(), specials))
+                Ok(self.texts(&[list[0].as_str().unwrap_or_default()], specials))
             }
             Value::Array(list) if !list.is_empty() && list.iter().all(Value::is_u64) => self.ids(&list),
             Value::Array(list) if list.len() == 1 && list[0].is_array() => {
@@ -143,13 +171,18 @@ impl Counter {
         }
     }
 
-    fn text(&self, text: &str, specials: u64) -> Prompt {
+    /// Texts that are counted each alone and stand one after the other.
+    fn texts(&self, texts: &[impl AsRef<str>], specials: u64) -> Prompt {
         if !self.want_blocks {
-            return Prompt { tokens: self.tokenizer.count(text) as u64 + specials, blocks: None };
+            let tokens =
+                texts.iter().map(|t| self.tokenizer.count(t.as_ref()) as u64).sum::<u64>() + specials;
+            return Prompt { tokens, blocks: None };
         }
         // Which ids the specials have does not matter to the cache, as they are the same in every prompt.
         let mut ids = vec![u32::MAX; specials as usize];
-        self.tokenizer.encode(text, &mut ids);
+        for text in texts {
+            self.tokenizer.encode(text.as_ref(), &mut ids);
+        }
         Prompt { tokens: ids.len() as u64, blocks: Some(block_hashes(&ids)) }
     }
 }

@@ -12,7 +12,7 @@ pub fn reference_markdown() -> String {
          query of a `sim://` address (`--url 'sim://?ttft=50&itl=8'`), which starts the server inside `aiperf profile`. In a query `%XX` \
          is understood, `_` stands for `-`, and a switch without a value is on.\n\n\
          It answers `POST /v1/chat/completions` and `POST /v1/completions`, streamed or whole, and `GET /v1/models`, `/health` and \
-         `/metrics`.\n\n\
+         `/metrics`, and `POST /tokenize` and `/detokenize`.\n\n\
          | option | allowed | default | |\n|---|---|---|---|\n",
     );
     for option in OPTIONS {

@@ -36,7 +36,8 @@ impl Refusal {
         Self { status, kind, message: message.into(), retry_after_s: None }
     }
 
-    fn bad(message: impl Into<String>) -> Self {
+    /// A 400.
+    pub(crate) fn bad(message: impl Into<String>) -> Self {
         Self::new(400, "BadRequestError", message)
     }
 
@@ -102,9 +103,7 @@ impl<'a> Ask<'a> {
         if model.is_empty() {
             return Err(Refusal::bad("the field 'model' is missing"));
         }
-        if !config.models.is_empty() && !config.models.contains(&model) {
-            return Err(Refusal::new(404, "NotFoundError", format!("The model `{model}` does not exist.")));
-        }
+        known_model(&config.models, Some(&model))?;
         if parsed.n.unwrap_or(1) != 1 {
             return Err(Refusal::bad("one choice per request is served here: n must be 1"));
         }
@@ -139,6 +138,16 @@ impl<'a> Ask<'a> {
             tools: parsed.tools.map(RawValue::get).filter(|t| *t != "null"),
             template_kwargs: parsed.chat_template_kwargs.map(RawValue::get).filter(|t| *t != "null"),
         })
+    }
+}
+
+/// Refuses a model that is not served. Whoever names none means the one that is.
+pub(crate) fn known_model(models: &[String], model: Option<&str>) -> Result<(), Refusal> {
+    match model {
+        Some(model) if !models.is_empty() && !models.iter().any(|m| m == model) => {
+            Err(Refusal::new(404, "NotFoundError", format!("The model `{model}` does not exist.")))
+        }
+        _ => Ok(()),
     }
 }
 

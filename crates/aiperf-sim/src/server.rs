@@ -19,8 +19,10 @@ use hyper::service::service_fn;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 
+use crate::capture::{self, Capture, Seen};
 use crate::desk::Desk;
 use crate::error::SimError;
+use crate::lines::LineLog;
 use crate::option::SimConfig;
 use crate::prompt::Counter;
 use crate::service::Server;
@@ -63,6 +65,7 @@ pub struct SimHandle {
     thread: Option<JoinHandle<()>>,
     totals: Arc<Mutex<SimTotals>>,
     sink: Arc<TruthSink>,
+    capture: Option<LineLog<Seen>>,
     log_error: Option<io::Error>,
 }
 
@@ -82,13 +85,13 @@ impl SimHandle {
         self.sink.records()
     }
 
-    /// Stops it: connections are dropped, the truth log is complete when this returns.
+    /// Stops it: connections are dropped, truth log and capture are complete when this returns.
     pub fn stop(mut self) -> SimTotals {
         self.halt();
         self.totals()
     }
 
-    /// As [`Self::stop`], with the records in memory and whether the truth log could be written to its end.
+    /// As [`Self::stop`], with the records in memory and whether truth log and capture could be written to their ends.
     pub fn stop_with_truth(mut self) -> (SimTotals, Vec<TruthRecord>, io::Result<()>) {
         self.halt();
         let written = self.log_error.take().map_or(Ok(()), Err);
@@ -103,7 +106,9 @@ impl SimHandle {
         if let Some(thread) = self.thread.take() {
             // A panic there has been printed; the totals up to it still count.
             let _ = thread.join();
-            self.log_error = self.sink.close().err();
+            let truth = self.sink.close();
+            let capture = self.capture.take().map_or(Ok(()), LineLog::close);
+            self.log_error = truth.and(capture).err();
         }
     }
 }
@@ -128,15 +133,25 @@ pub fn start(
     let sink = TruthSink::open(config.truth, config.truth_log.as_deref(), clock).map_err(|source| {
         SimError::TruthLog { path: config.truth_log.clone().unwrap_or_default(), source }
     })?;
+    let capture = config.capture.as_deref().map(|path| {
+        capture::open(path).map_err(|source| SimError::Capture { path: path.to_owned(), source })
+    });
+    let capture = capture.transpose()?;
     let totals = Arc::new(Mutex::new(SimTotals::default()));
     let (stop, stopped) = oneshot::channel();
-    let shared = Shared { totals: Arc::clone(&totals), sink: Arc::clone(&sink), clock };
+    let shared = Shared {
+        totals: Arc::clone(&totals),
+        sink: Arc::clone(&sink),
+        capture: capture.as_ref().map(|log| Capture::new(log, clock)),
+        clock,
+    };
     let (ready, started) = std::sync::mpsc::channel();
     let thread = std::thread::Builder::new()
         .name("sim".to_owned())
         .spawn(move || run(config, words, tokenizer, shared, listener, stopped, &ready))
         .map_err(|source| SimError::Thread { source })?;
-    let handle = SimHandle { addr, stop: Some(stop), thread: Some(thread), totals, sink, log_error: None };
+    let handle =
+        SimHandle { addr, stop: Some(stop), thread: Some(thread), totals, sink, capture, log_error: None };
     match started.recv() {
         Ok(Ok(())) => Ok(handle),
         Ok(Err(source)) => Err(SimError::Thread { source }),
@@ -147,6 +162,7 @@ pub fn start(
 struct Shared {
     totals: Arc<Mutex<SimTotals>>,
     sink: Arc<TruthSink>,
+    capture: Option<Capture>,
     clock: ClockAnchor,
 }
 
@@ -205,6 +221,7 @@ fn run(
             ends: Key::new(config.seed).purpose("sim.answer.end"),
             index: Cell::new(0),
             connections: Cell::new(0),
+            capture: shared.capture,
             config,
             ledger: books,
         });

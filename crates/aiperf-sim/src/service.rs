@@ -14,6 +14,7 @@ use hyper::body::Incoming;
 
 use crate::answer::{Answer, Finish};
 use crate::body::{FullBody, SimBody, StreamBody, StreamForm};
+use crate::capture::Capture;
 use crate::desk::Desk;
 use crate::engine::Job;
 use crate::fault::{Chosen, Fault, FaultKind, choose};
@@ -29,7 +30,7 @@ use crate::words::Words;
 /// Largest request body taken.
 const MAX_BODY: usize = 256 << 20;
 /// Prompts longer than this many bytes are counted on another thread, so that no stream waits for them.
-const COUNT_HERE: usize = 1_024;
+pub(crate) const COUNT_HERE: usize = 1_024;
 
 /// What all connections share.
 pub(crate) struct Server {
@@ -44,6 +45,7 @@ pub(crate) struct Server {
     /// Index of the next inference request.
     pub(crate) index: Cell<u64>,
     pub(crate) connections: Cell<u64>,
+    pub(crate) capture: Option<Capture>,
 }
 
 impl Server {
@@ -63,10 +65,14 @@ impl Server {
         // The next read begins the next request.
         control.first_read_ns.set(0);
         let arrival_ns = if arrival_ns == 0 { body_ns } else { arrival_ns };
+        let mut entry = self.capture.as_ref().map(|c| c.take(&head, &body, arrival_ns));
         let path = head.uri.path().trim_end_matches('/');
         let api = match path {
             "/v1/chat/completions" => Api::Chat,
             "/v1/completions" => Api::Completions,
+            _ if self.tokenizes(path) => {
+                return self.tokenize(&head.method, path, body, entry, control).await;
+            }
             _ => return self.page(&head.method, path, &head.headers, control),
         };
         if head.method != Method::POST {
@@ -75,6 +81,9 @@ impl Server {
         }
         let index = self.index.get();
         self.index.set(index + 1);
+        if let Some(entry) = &mut entry {
+            entry.number(index);
+        }
         let chosen = choose(&self.config.faults, self.config.seed, index);
         let ticket = Ticket::new(
             Rc::clone(&self.desk),
@@ -116,9 +125,11 @@ impl Server {
         };
         control.shape.set(shape);
         if let Some(fault) = &chosen.main
-            && let Some(response) = self.fail_first(fault, &ticket, &control).await
+            && acts_first(fault)
         {
-            return match response {
+            // Its prompt is never counted, and a fault may last: the capture goes on without it.
+            drop(entry);
+            return match self.fail_first(fault, &ticket, &control).await {
                 Early::Refusal(refusal) => refuse(&refusal, Some(ticket), control),
                 Early::Page(bytes) => {
                     ticket.note(|r| r.status = 200);
@@ -139,30 +150,25 @@ impl Server {
             Ok(prompt) => prompt,
             Err(refusal) => return refuse(&refusal, Some(ticket), control),
         };
+        if let Some(mut entry) = entry {
+            entry.counted(prompt.tokens);
+        }
         self.answer(api, &ask, prompt, index, body_ns, chosen, ticket, control).await
     }
 
-    /// Faults that come before there is an answer. Those of connections never return.
-    async fn fail_first(&self, fault: &Fault, ticket: &Ticket, control: &WireControl) -> Option<Early> {
-        let early = match fault.kind {
+    /// A fault that comes before there is an answer. Those of connections never return.
+    async fn fail_first(&self, fault: &Fault, ticket: &Ticket, control: &WireControl) -> Early {
+        if fault.gap_ns > 0 {
+            self.desk.sleep_until_ns(mono_ns() + fault.gap_ns).await;
+        }
+        match fault.kind {
             FaultKind::Status(status) => {
                 let mut refusal =
                     Refusal::new(status, status_kind(status), format!("simulated failure {status}"));
                 refusal.retry_after_s = matches!(status, 429 | 503).then_some(fault.retry_after_s);
-                Some(Early::Refusal(refusal))
+                return Early::Refusal(refusal);
             }
-            FaultKind::Html => Some(Early::Page(Bytes::from_static(HTML))),
-            FaultKind::Close | FaultKind::Garbage => None,
-            FaultKind::Reset | FaultKind::Stall if fault.after.is_none() => None,
-            _ => return None,
-        };
-        if fault.gap_ns > 0 {
-            self.desk.sleep_until_ns(mono_ns() + fault.gap_ns).await;
-        }
-        if early.is_some() {
-            return early;
-        }
-        match fault.kind {
+            FaultKind::Html => return Early::Page(Bytes::from_static(HTML)),
             FaultKind::Reset => control.kill(Kill::Reset),
             FaultKind::Garbage => control.kill(Kill::Raw(Bytes::from_static(GARBAGE))),
             FaultKind::Close => control.kill(Kill::Close),
@@ -352,6 +358,15 @@ impl Server {
     fn count_finish(&self, finish: Finish) {
         let counter = &self.ledger.finished[usize::from(finish == Finish::Length)];
         counter.set(counter.get() + 1);
+    }
+}
+
+/// Whether a fault comes before there is an answer.
+fn acts_first(fault: &Fault) -> bool {
+    match fault.kind {
+        FaultKind::Status(_) | FaultKind::Html | FaultKind::Close | FaultKind::Garbage => true,
+        FaultKind::Reset | FaultKind::Stall => fault.after.is_none(),
+        _ => false,
     }
 }
 

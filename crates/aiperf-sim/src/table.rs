@@ -156,6 +156,12 @@ pub static OPTIONS: &[SimOption] = &[
         doc: "The bearer token that requests must show, else a 401. Empty asks for none.",
     },
     SimOption {
+        key: "tokenize-endpoint",
+        default: "on",
+        range: SWITCH,
+        doc: "Whether POST /tokenize and /detokenize are answered, in vLLM's form; else they get a 404.",
+    },
+    SimOption {
         key: "faults",
         default: "",
         range: "a comma-separated list of KIND[:rate=P|:every=N|:at=I+J][:after=CHUNKS][:size=N][:gap=MS][:retry=S], KIND one of \
@@ -180,5 +186,12 @@ pub static OPTIONS: &[SimOption] = &[
         default: "off",
         range: SWITCH,
         doc: "Whether the same records are kept in memory for the caller of the library.",
+    },
+    SimOption {
+        key: "capture",
+        default: "",
+        range: "a file path",
+        doc: "Writes one JSON line per request, in order of arrival: wall time, method, path, headers (no credentials), the body as it arrived \
+              (JSON keeps its numbers, order and escapes) and the prompt tokens counted. Empty writes none.",
     },
 ];

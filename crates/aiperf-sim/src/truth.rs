@@ -3,16 +3,15 @@
 //! Records are finished on the server's thread and written by another one; stamps are `CLOCK_MONOTONIC` nanoseconds, the same
 //! clock as a client's on the same machine.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io;
 use std::path::Path;
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
-use std::time::Duration;
 
 use aiperf_core::time::ClockAnchor;
 use serde::{Deserialize, Serialize};
+
+use crate::lines::{LineLog, write_line};
 
 /// How a request ended, as the server sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -138,41 +137,31 @@ pub struct TruthHeader {
     pub clock: ClockAnchor,
 }
 
-/// How long a record may wait in the writer's buffer while nothing else comes.
-const IDLE_FLUSH: Duration = Duration::from_millis(100);
-
-/// The way to the writer's thread, on which `None` ends the log, and the thread.
-type LogFile = (Sender<Option<TruthRecord>>, JoinHandle<io::Result<()>>);
-
 /// Where finished records go.
 #[derive(Debug)]
 pub(crate) struct TruthSink {
     memory: Option<Mutex<Vec<TruthRecord>>>,
-    file: Mutex<Option<LogFile>>,
+    file: Mutex<Option<LineLog<TruthRecord>>>,
 }
 
 impl TruthSink {
     /// Opens the log, if one is asked for.
     pub(crate) fn open(memory: bool, path: Option<&Path>, clock: ClockAnchor) -> io::Result<Arc<Self>> {
-        let file = match path {
-            Some(path) => {
-                let mut out = BufWriter::with_capacity(1 << 18, File::create(path)?);
-                write_line(&mut out, &TruthHeader { truth_log: 1, clock })?;
-                out.flush()?;
-                let (sender, receiver) = mpsc::channel();
-                let writer = std::thread::Builder::new()
-                    .name("sim-truth".to_owned())
-                    .spawn(move || write_records(&receiver, out))?;
-                Some((sender, writer))
-            }
-            None => None,
+        let open = |path| {
+            LineLog::open(
+                path,
+                "sim-truth",
+                |out| write_line(out, &TruthHeader { truth_log: 1, clock }),
+                |record, out| write_line(out, &record),
+            )
         };
+        let file = path.map(open).transpose()?;
         Ok(Arc::new(Self { memory: memory.then(Mutex::default), file: Mutex::new(file) }))
     }
 
     /// A sender of its own for the server's thread, so that no lock is taken per request.
     pub(crate) fn sender(&self) -> Option<Sender<Option<TruthRecord>>> {
-        self.file.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|(s, _)| s.clone())
+        self.file.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(LineLog::sender)
     }
 
     /// Keeps a record in memory, if asked for.
@@ -192,36 +181,8 @@ impl TruthSink {
     /// Waits until every record handed over is in the file. The server's thread must be gone.
     pub(crate) fn close(&self) -> io::Result<()> {
         let file = self.file.lock().unwrap_or_else(PoisonError::into_inner).take();
-        match file {
-            Some((sender, writer)) => {
-                // A writer that is gone already tells why when it is joined.
-                let _ = sender.send(None);
-                writer.join().unwrap_or_else(|_| Err(io::Error::other("the truth log's writer failed")))
-            }
-            None => Ok(()),
-        }
+        file.map_or(Ok(()), LineLog::close)
     }
-}
-
-/// Writes records until `None` or the last sender's end.
-fn write_records(receiver: &mpsc::Receiver<Option<TruthRecord>>, mut out: BufWriter<File>) -> io::Result<()> {
-    // An idle server costs no wake-ups: only with something in the buffer is there a time limit.
-    while let Ok(Some(record)) = receiver.recv() {
-        write_line(&mut out, &record)?;
-        loop {
-            match receiver.recv_timeout(IDLE_FLUSH) {
-                Ok(Some(record)) => write_line(&mut out, &record)?,
-                Err(RecvTimeoutError::Timeout) => break out.flush()?,
-                Ok(None) | Err(RecvTimeoutError::Disconnected) => return out.flush(),
-            }
-        }
-    }
-    out.flush()
-}
-
-fn write_line(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
-    serde_json::to_writer(&mut *out, value)?;
-    out.write_all(b"\n")
 }
 
 #[cfg(test)]

@@ -100,6 +100,16 @@ pub trait Tokenizer: Send + Sync + Debug {
     /// built-in encodings none).
     fn prompt_specials(&self) -> usize;
 
+    /// Appends the ids of a plain text prompt as a server counts it: those of [`Self::encode`] within the special tokens of
+    /// [`Self::prompt_specials`].
+    fn encode_prompt(&self, text: &str, ids: &mut Vec<u32>) {
+        // The vocabularies that add a token without saying how begin with their BOS.
+        if self.prompt_specials() > 0 {
+            ids.extend(self.bos_token().and_then(|bos| self.token_id(bos)));
+        }
+        self.encode(text, ids);
+    }
+
     /// The chat template that came with the tokenizer.
     fn chat_template(&self) -> Option<&ChatTemplate>;
 

@@ -53,6 +53,13 @@ fn ids_texts_and_sizes_are_those_of_transformers() {
             let ids = ids(&*tokenizer, probe);
             assert_eq!(json!(ids), expected["ids"][index], "{name}: {probe:?}");
             assert_eq!(tokenizer.count(probe), ids.len(), "{name}: {probe:?}");
+            let mut prompt = Vec::new();
+            tokenizer.encode_prompt(probe, &mut prompt);
+            assert_eq!(prompt.len(), ids.len() + tokenizer.prompt_specials(), "{name}: {probe:?}");
+            let inside = ids.is_empty() || prompt.windows(ids.len()).any(|part| part == ids);
+            assert!(inside, "{name}: {probe:?}");
+            let outside: Vec<&u32> = prompt.iter().filter(|id| !ids.contains(id)).collect();
+            assert!(outside.iter().all(|id| tokenizer.is_special(**id)), "{name}: {probe:?}");
             assert_eq!(json!(tokenizer.decode(&ids)), expected["texts"][index], "{name}: {probe:?}");
             seen += 1;
         }

@@ -1,10 +1,13 @@
 //! The simulated server over loopback, byte by byte.
 
+mod capture;
 mod client;
 mod engine;
 mod faults;
 mod protocol;
 mod scripted;
+mod templated;
+mod tokenize;
 
 use std::sync::Arc;
 

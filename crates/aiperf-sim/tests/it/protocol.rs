@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use aiperf_sim::words::Words;
 use aiperf_sim::{Listen, SimConfig, TruthOutcome, start};
-use aiperf_tokens::{ChatTemplate, SpecialTokens, TemplateClock, Tokenizer, count_chat};
+use aiperf_tokens::{TemplateClock, count_chat};
 use serde_json::{Value, json};
 
 use crate::client::{Client, End};
+use crate::templated::Templated;
 use crate::{CHAT, COMPLETIONS, builtin, chat, completion, sim};
 
 #[test]
@@ -274,10 +275,6 @@ fn prompts_count_as_a_server_counts_them() {
             "{bad}"
         );
     }
-    // Without a template: the bare texts, joined by a space.
-    let messages = json!([{"role": "system", "content": "Be brief."}, {"role": "user", "content": [{"type": "text", "text": "Hi"}]}]);
-    let want = Some(tokenizer.count("Be brief. Hi") as u64);
-    assert_eq!(prompt(CHAT, json!({"model": "m", "messages": messages, "max_tokens": 1})), (200, want));
     for bad in [
         json!([]),
         json!("x"),
@@ -286,62 +283,6 @@ fn prompts_count_as_a_server_counts_them() {
         json!([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:"}}]}]),
     ] {
         assert_eq!(prompt(CHAT, json!({"model": "m", "messages": bad, "max_tokens": 1})).0, 400, "{bad}");
-    }
-}
-
-/// The built-in encoding with a template and a token that begins each sequence.
-#[derive(Debug)]
-struct Templated {
-    inner: Arc<dyn Tokenizer>,
-    template: ChatTemplate,
-}
-
-impl Templated {
-    fn new() -> Self {
-        let source = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}\n{% endfor %}{% if tools %}{{ tools | length }}\
-                      {% endif %}{% if messages[0].content == 'no' %}{{ raise_exception('not you') }}{% endif %}\
-                      {% if add_generation_prompt %}<|assistant|>{% endif %}";
-        let template = ChatTemplate::parse(source, &SpecialTokens::default()).expect("a good template");
-        Self { inner: builtin(), template }
-    }
-}
-
-impl Tokenizer for Templated {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-    fn encode(&self, text: &str, ids: &mut Vec<u32>) {
-        self.inner.encode(text, ids);
-    }
-    fn decode(&self, ids: &[u32]) -> String {
-        self.inner.decode(ids)
-    }
-    fn vocab_size(&self) -> usize {
-        self.inner.vocab_size()
-    }
-    fn token_ids(&self) -> Vec<u32> {
-        self.inner.token_ids()
-    }
-    fn is_special(&self, id: u32) -> bool {
-        self.inner.is_special(id)
-    }
-    fn is_control(&self, id: u32) -> bool {
-        self.inner.is_control(id)
-    }
-    fn prompt_specials(&self) -> usize {
-        1
-    }
-    fn chat_template(&self) -> Option<&ChatTemplate> {
-        Some(&self.template)
-    }
-    fn bos_token(&self) -> Option<&str> {
-        None
-    }
-    fn eos_token(&self) -> Option<&str> {
-        None
-    }
-    fn token_id(&self, token: &str) -> Option<u32> {
-        self.inner.token_id(token)
     }
 }
 
@@ -367,6 +308,68 @@ fn templates_and_specials_are_part_of_the_prompt() {
     let got = client.post(CHAT, &no);
     assert_eq!(got.status, 400);
     assert!(got.text().contains("not you"), "{}", got.text());
+}
+
+/// A conversation of several turns, some of whose contents would merge at their seams.
+fn turns() -> Value {
+    json!([
+        {"role": "system", "content": "Be brief"},
+        {"role": "user", "content": "ly and tell me: why is the sky b"},
+        {"role": "assistant", "content": "lue, because"},
+        {"role": "user", "content": [{"type": "text", "text": " of"}, {"type": "text", "text": " what?"}]},
+        {"role": "assistant", "content": null, "tool_calls": []},
+        {"role": "tool", "content": "42"},
+        {"role": "user", "content": "And at night?"},
+    ])
+}
+
+#[test]
+fn a_chat_without_a_template_is_the_sum_of_its_contents() {
+    let tokenizer = builtin();
+    let contents = [
+        "Be brief",
+        "ly and tell me: why is the sky b",
+        "lue, because",
+        " of\n what?",
+        "42",
+        "And at night?",
+    ];
+    let sum: usize = contents.iter().map(|c| tokenizer.count(c)).sum();
+    assert_ne!(sum, tokenizer.count(&contents.concat()), "the seams matter here");
+    for query in ["", "prefix-cache=on"] {
+        let server = sim(query);
+        let mut client = Client::connect(server.addr());
+        let answer = client.post(CHAT, &json!({"model": "m", "messages": turns(), "max_tokens": 1})).json();
+        assert_eq!(answer["usage"]["prompt_tokens"], sum, "{query}");
+    }
+}
+
+#[test]
+fn a_chat_of_several_turns_is_counted_as_its_template_renders_it() {
+    for query in ["", "prefix-cache=on"] {
+        let config = SimConfig::from_query(&format!("ttft=0&itl=0&{query}")).expect("good settings");
+        let server = start(config, Arc::new(Templated::new()), Listen::loopback()).expect("a free port");
+        let mut client = Client::connect(server.addr());
+        let all = turns();
+        for end in 1..=all.as_array().expect("a list").len() {
+            let messages = json!(all.as_array().expect("a list")[..end]);
+            let mut text = String::new();
+            for message in messages.as_array().expect("a list") {
+                let content = match &message["content"] {
+                    Value::String(content) => content.as_str(),
+                    Value::Array(_) => " of\n what?",
+                    _ => "None",
+                };
+                for part in ["<|", message["role"].as_str().expect("a role"), "|>", content, "\n"] {
+                    text += part;
+                }
+            }
+            text += "<|assistant|>";
+            let answer =
+                client.post(CHAT, &json!({"model": "m", "messages": messages, "max_tokens": 1})).json();
+            assert_eq!(answer["usage"]["prompt_tokens"], builtin().count(&text), "{query} {end} {text}");
+        }
+    }
 }
 
 #[test]

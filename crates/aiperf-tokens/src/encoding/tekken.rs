@@ -345,6 +345,9 @@ mod tests {
         assert_eq!(ids[..2], [30 + 257, 30 + 32]);
         assert_eq!(ids.len(), tekken.count("abc ab unused<s>"));
         assert_eq!(tekken.decode(&ids), "abc ab unused<s>");
+        let mut prompt = Vec::new();
+        tekken.encode_prompt("abc ab unused<s>", &mut prompt);
+        assert_eq!((prompt[0], &prompt[1..]), (1, &ids[..]), "a prompt begins with the BOS");
         assert!(ids.iter().all(|id| !tekken.is_special(*id)), "text never becomes a special token");
         assert_eq!(
             tekken.decode(&[1, 3, 30 + 256, 4, 29, 2, 288, u32::MAX]),

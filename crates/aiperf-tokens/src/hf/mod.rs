@@ -117,11 +117,20 @@ impl HuggingFace {
 
     /// The ids of `text`, in the library's type, given to `then`.
     fn with_tokens<T>(&self, text: &str, then: impl FnOnce(&[PipelineToken]) -> T) -> T {
+        self.with_tokens_of(text, &self.options, then)
+    }
+
+    fn with_tokens_of<T>(
+        &self,
+        text: &str,
+        options: &EncodeOptions,
+        then: impl FnOnce(&[PipelineToken]) -> T,
+    ) -> T {
         TOKENS.with_borrow_mut(|tokens| {
             tokens.clear();
             // Errors are those of a vocabulary whose parts do not fit, which opening has excluded, and of texts beyond 4 GiB,
             // which no part of this program makes; what was cut up to there counts.
-            let _ = self.pipeline.encode_into(text, &self.options, tokens);
+            let _ = self.pipeline.encode_into(text, options, tokens);
             if self.first_filler != u32::MAX {
                 tokens.retain(|token| token.id() < self.first_filler);
             }
@@ -169,6 +178,13 @@ impl Tokenizer for HuggingFace {
 
     fn prompt_specials(&self) -> usize {
         self.pipeline.get_post_processor().single.n_special()
+    }
+
+    fn encode_prompt(&self, text: &str, ids: &mut Vec<u32>) {
+        let options = EncodeOptions { add_special_tokens: true, ..self.options.clone() };
+        self.with_tokens_of(text, &options, |tokens| {
+            ids.extend_from_slice(PipelineToken::cast_slice(tokens));
+        });
     }
 
     fn chat_template(&self) -> Option<&ChatTemplate> {

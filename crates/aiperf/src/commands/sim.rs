@@ -6,7 +6,7 @@ use aiperf_core::plan::TokenizerPlan;
 use aiperf_sim::{OPTIONS, SimConfig, SimError};
 use clap::{Arg, ArgMatches, Command, value_parser};
 
-use crate::exit::{Exit, SUCCESS, USAGE};
+use crate::exit::{Exit, FAILED, SUCCESS, USAGE};
 use crate::output;
 
 /// The command, made from the simulator's own table of options.
@@ -88,9 +88,14 @@ fn serve(matches: &ArgMatches) -> Result<Exit, SimError> {
         Ok(runtime) => runtime.block_on(interrupt.wait()),
         Err(error) => output::say(&format!("error: cannot wait for Ctrl-C: {error}")),
     }
-    let totals = handle.stop();
-    Ok(output::data(&format!(
+    let (totals, _, written) = handle.stop_with_truth();
+    let told = output::data(&format!(
         "{} requests: {} answered, {} refused, {} faults, {} left by the client, {} cut by the stop\n",
         totals.requests, totals.completed, totals.rejected, totals.faults, totals.client_gone, totals.stopped
-    )))
+    ));
+    if let Err(error) = written {
+        output::say(&format!("error: the truth log or the capture is not whole: {error}"));
+        return Ok(Exit(FAILED));
+    }
+    Ok(told)
 }

@@ -353,5 +353,10 @@ fn the_simulated_server_refuses_its_options_as_well() {
         Run::new("sim --port").arg(addr.port().to_string()),
         &[&format!("the simulated server cannot listen on {addr}: "), "in use"],
     );
-    refused(Run::new("sim --port 0 --truth-log no/such/folder"), &["no/such/folder", "No such file"]);
+    for file in ["--truth-log", "--capture"] {
+        refused(
+            Run::new("sim --port 0").arg(file).arg("no/such/folder"),
+            &["no/such/folder", "No such file"],
+        );
+    }
 }
