@@ -1,6 +1,8 @@
 //! Options from the environment: `AIPERF_` and the flag's name in capitals. Each use is told, because a variable set
 //! long ago is easily forgotten.
 
+use aiperf_core::text::for_terminal;
+
 use crate::error::ConfigError;
 use crate::options::{Id, OPTIONS};
 use crate::place::Place;
@@ -20,7 +22,7 @@ pub(crate) fn read(env: &Env<'_>, notes: &mut Vec<String>, errors: &mut Vec<Conf
         if text.is_empty() {
             continue;
         }
-        let shown = if row.id == Id::Url { redact_url(&text) } else { text.clone() };
+        let shown = if row.id == Id::Url { redact_url(&text) } else { for_terminal(&text, 200) };
         notes.push(format!("{name}={shown} in the environment sets {}", row.flag()));
         let place = Place::Env(name);
         match from_text(row, &text) {

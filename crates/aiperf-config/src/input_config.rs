@@ -33,6 +33,11 @@ pub(crate) fn input_config(settings: &Settings, plan: &Plan) -> Json {
     if let Some(revision) = settings.text(Id::TokenizerRevision) {
         put(&mut tokenizer, "revision", revision);
     }
+    for (id, key) in [(Id::ApplyChatTemplate, "apply_chat_template"), (Id::VerifyLengths, "verify_lengths")] {
+        if let Some(value) = settings.get(id).and_then(|s| plain(&s.value)) {
+            put(&mut tokenizer, key, value);
+        }
+    }
     let mut runtime = Map::new();
     put(
         &mut runtime,
@@ -147,6 +152,14 @@ fn length(settings: &Settings, [mean, stddev, shape]: [Id; 3], default: Option<u
     Some(Json::Object(out))
 }
 
+/// A mean and its standard deviation: AIPerf writes both when either is given.
+fn normal(settings: &Settings, mean: Id, stddev: Id) -> Option<Json> {
+    let given = settings.has(mean) || settings.has(stddev);
+    given.then(
+        || json!({"mean": settings.float_or_default(mean), "stddev": settings.float_or_default(stddev)}),
+    )
+}
+
 /// A distribution in the form that a file has it in.
 fn distribution(plan: &LengthPlan) -> Json {
     let mut out = match &plan.shape {
@@ -173,55 +186,92 @@ fn distribution(plan: &LengthPlan) -> Json {
 
 fn dataset(settings: &Settings) -> Json {
     let mut out = Map::new();
-    put(&mut out, "name", "main");
-    let osl = length(settings, [Id::Osl, Id::OslStddev, Id::OslShape], None);
-    let entries = settings.int(Id::Entries);
-    if let Some(path) = settings.text(Id::InputFile) {
-        put(&mut out, "type", "file");
-        put(&mut out, "path", path);
-        for (id, key) in [(Id::DatasetFormat, "format"), (Id::NoFixedSchedule, "ignore_timestamps")] {
-            if let Some(value) = settings.get(id).and_then(|s| plain(&s.value)) {
-                put(&mut out, key, value);
+    let copy = |out: &mut Map<String, Json>, pairs: &[(Id, &str)]| {
+        for (id, key) in pairs {
+            if let Some(value) = settings.get(*id).and_then(|s| plain(&s.value)) {
+                put(out, key, value);
             }
         }
-        if let Some(entries) = entries {
-            put(&mut out, "entries", entries);
-        }
+    };
+    copy(&mut out, &[(Id::SystemPrompt, "system_prompt"), (Id::SystemPromptFile, "system_prompt_file")]);
+    put(&mut out, "name", "main");
+    let osl = length(settings, [Id::Osl, Id::OslStddev, Id::OslShape], None);
+    let mut cache_bust = Map::new();
+    copy(&mut cache_bust, &[(Id::CacheBust, "target"), (Id::CacheBustRunId, "run_id")]);
+    if settings.has(Id::InputFile) {
+        put(&mut out, "type", "file");
+        copy(
+            &mut out,
+            &[
+                (Id::InputFile, "path"),
+                (Id::DatasetFormat, "format"),
+                (Id::NoFixedSchedule, "ignore_timestamps"),
+                (Id::Entries, "entries"),
+                (Id::Seed, "random_seed"),
+            ],
+        );
         if let Some(osl) = osl {
             put(&mut out, "osl", osl);
         }
-    } else {
-        put(&mut out, "type", "synthetic");
-        if let Some(entries) = entries.or_else(|| settings.int(Id::RequestCount)) {
-            put(&mut out, "entries", entries);
+        if !cache_bust.is_empty() {
+            put(&mut out, "cache_bust", cache_bust);
         }
-        let default = settings.int_or_default(Id::Isl);
-        let mut prompts = Map::new();
-        if let Some(isl) = length(settings, [Id::Isl, Id::IslStddev, Id::IslShape], Some(default)) {
-            put(&mut prompts, "isl", isl);
-        }
-        if let Some(osl) = osl {
-            put(&mut prompts, "osl", osl);
-        }
-        for (id, key) in [
-            (Id::BatchSize, "batch_size"),
+        return Json::Object(out);
+    }
+    put(&mut out, "type", "synthetic");
+    if let Some(entries) = settings.synthetic_entries() {
+        put(&mut out, "entries", entries);
+    }
+    copy(&mut out, &[(Id::Seed, "random_seed")]);
+    let default = settings.int_or_default(Id::Isl);
+    let mut prompts = Map::new();
+    if let Some(isl) = length(settings, [Id::Isl, Id::IslStddev, Id::IslShape], Some(default)) {
+        put(&mut prompts, "isl", isl);
+    }
+    if let Some(osl) = osl {
+        put(&mut prompts, "osl", osl);
+    }
+    copy(&mut prompts, &[(Id::BatchSize, "batch_size")]);
+    if !cache_bust.is_empty() {
+        put(&mut prompts, "cache_bust", cache_bust);
+    }
+    copy(
+        &mut prompts,
+        &[
             (Id::Corpus, "corpus"),
             (Id::RangeRatio, "random_range_ratio"),
             (Id::CorpusStyle, "random_corpus_style"),
-        ] {
-            if let Some(value) = settings.get(id).and_then(|s| plain(&s.value)) {
-                put(&mut prompts, key, value);
-            }
-        }
-        if let Some(pairs) = settings.pairs(Id::SeqDist) {
-            let pair = |p: &Weighted<LengthPair>| json!({"isl": distribution(&p.item.isl), "osl": distribution(&p.item.osl), "probability": p.weight});
-            put(&mut prompts, "sequence_distribution", pairs.iter().map(pair).collect::<Vec<_>>());
-        }
-        put(&mut out, "prompts", prompts);
+            (Id::IslBelowMinimum, "isl_below_minimum"),
+        ],
+    );
+    if let Some(pairs) = settings.pairs(Id::SeqDist) {
+        let pair = |p: &Weighted<LengthPair>| json!({"isl": distribution(&p.item.isl), "osl": distribution(&p.item.osl), "probability": p.weight});
+        put(&mut prompts, "sequence_distribution", pairs.iter().map(pair).collect::<Vec<_>>());
     }
-    if let Some(seed) = settings.int(Id::Seed) {
-        put(&mut out, "random_seed", seed);
+    put(&mut out, "prompts", prompts);
+    let mut prefixes = Map::new();
+    for (id, key) in [
+        (Id::PrefixPool, "pool_size"),
+        (Id::PrefixLength, "length"),
+        (Id::SharedSystem, "shared_system_length"),
+        (Id::UserContext, "user_context_length"),
+    ] {
+        // AIPerf writes no 0: there it is an error.
+        if let Some(n) = settings.int(id).filter(|n| *n > 0) {
+            put(&mut prefixes, key, n);
+        }
     }
+    if !prefixes.is_empty() {
+        put(&mut out, "prefix_prompts", prefixes);
+    }
+    let turns = settings.lengths(Id::TurnsShape).map(distribution);
+    if let Some(turns) = turns.or_else(|| normal(settings, Id::Turns, Id::TurnsStddev)) {
+        put(&mut out, "turns", turns);
+    }
+    if let Some(delay) = normal(settings, Id::TurnDelay, Id::TurnDelayStddev) {
+        put(&mut out, "turn_delay", delay);
+    }
+    copy(&mut out, &[(Id::TurnDelayRatio, "turn_delay_ratio")]);
     Json::Object(out)
 }
 

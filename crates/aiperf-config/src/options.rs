@@ -22,6 +22,10 @@ const RATE: Kind = Kind::Float { min: 0.000_001, above: false, max: 1_000_000_00
 const SMOOTHNESS: Kind = Kind::Float { min: 0.0, above: true, max: 1_000_000_000.0 };
 const ABOVE_ZERO: Kind = Kind::Duration { zero: false, endless: false };
 const GRACE: Kind = Kind::Duration { zero: true, endless: true };
+/// Turns of one conversation.
+pub(crate) const MOST_TURNS: f64 = 100_000.0;
+/// Think time, milliseconds: with the largest ratio still far from the end of the clock.
+const DELAY: Kind = Kind::Float { min: 0.0, above: false, max: 100_000_000.0 };
 const PATTERN: Kind = Kind::Choice {
     words: &["poisson", "constant", "gamma", "concurrency_burst|concurrency"],
     later: &["user_centric", "fixed_schedule"],
@@ -116,7 +120,7 @@ options! {
          (sglang: from x*ratio to x). With --prompt-corpus random the prompts are that tool's own, token for token.");
     Entries(&["num-dataset-entries", "num-prompts"], "dataset.entries", count(1, MANY),
         Default::Said("--request-count, else 100; every row of an input file"), Group::Dataset,
-        "Number of different prompts.");
+        "Number of different conversations.");
     Corpus(&["prompt-corpus"], "dataset.prompts.corpus", Kind::Choice { words: &["sonnet", "coding", "random"], later: &[] },
         Default::Is("sonnet"), Group::Dataset,
         "What synthetic prompts are made of: words of sonnets; code, logs and talk about them; or tokens of the vocabulary one \
@@ -127,6 +131,55 @@ options! {
          does, or of SGLang exactly.");
     BatchSize(&["prompt-batch-size", "batch-size-text", "batch-size"], "dataset.prompts.batch_size", count(1, 100_000),
         Default::Is("1"), Group::Dataset, "Texts of one request, every one of the input length.") short(&["b"]);
+    IslBelowMinimum(&["isl-below-minimum"], "dataset.prompts.isl_below_minimum",
+        Kind::Choice { words: &["refuse", "floor"], later: &[] }, Default::Is("refuse"), Group::Dataset,
+        "What an input length becomes that is less than chat template and marker need: an error before anything is sent, or the \
+         shortest prompt there is, as AIPerf does.");
+
+    Turns(&["conversation-turn-mean", "session-turns-mean"], "dataset.turns.mean",
+        Kind::Float { min: 1.0, above: false, max: MOST_TURNS }, Default::Is("1"), Group::Dataset,
+        "Mean number of turns of a synthetic conversation. Each turn is sent after the answer to the one before it, with all of \
+         the conversation so far.") sweepable();
+    TurnsStddev(&["conversation-turn-stddev", "session-turns-stddev"], "dataset.turns.stddev",
+        Kind::Float { min: 0.0, above: false, max: MOST_TURNS }, Default::Is("0"), Group::Dataset,
+        "Standard deviation of the number of turns.");
+    TurnsShape(&["conversation-turn-distribution"], "dataset.turns", Kind::Lengths, Default::Absent, Group::Dataset,
+        "Number of turns as a distribution, in the forms of --isl-distribution.");
+    TurnDelay(&["conversation-turn-delay-mean", "session-turn-delay-mean"], "dataset.turn_delay.mean", DELAY, Default::Is("0"),
+        Group::Dataset, "Mean think time before each turn but the first, milliseconds after the answer before it.");
+    TurnDelayStddev(&["conversation-turn-delay-stddev", "session-turn-delay-stddev"], "dataset.turn_delay.stddev", DELAY,
+        Default::Is("0"), Group::Dataset, "Standard deviation of the think time, milliseconds.");
+    TurnDelayRatio(&["conversation-turn-delay-ratio", "session-delay-ratio"], "dataset.turn_delay_ratio",
+        Kind::Float { min: 0.0, above: false, max: 10_000.0 }, Default::Is("1"), Group::Dataset,
+        "Factor on every think time; 0 turns them off.");
+
+    SystemPrompt(&["system-prompt"], "dataset.system_prompt", Kind::Text, Default::Absent, Group::Dataset,
+        "System message of every conversation, word for word, before one that the data set has. Its tokens come on top of --isl.");
+    SystemPromptFile(&["system-prompt-file"], "dataset.system_prompt_file", Kind::Path, Default::Absent, Group::Dataset,
+        "UTF-8 file with the system message, sent as it is.");
+    SharedSystem(&["shared-system-prompt-length"], "dataset.prefix_prompts.shared_system_length", count(1, TOKENS),
+        Default::Absent, Group::Dataset,
+        "Tokens of a synthetic system message that all conversations share; on top of --isl.");
+    UserContext(&["user-context-prompt-length"], "dataset.prefix_prompts.user_context_length", count(1, TOKENS), Default::Absent,
+        Group::Dataset, "Tokens of a user message before the first turn that each conversation has for itself; on top of --isl.");
+    PrefixPool(&["num-prefix-prompts", "prompt-prefix-pool-size", "prefix-prompt-pool-size"], "dataset.prefix_prompts.pool_size",
+        count(0, 10_000_000), Default::Said("1 with --prompt-prefix-length"), Group::Dataset,
+        "Number of different beginnings; each conversation's first turn starts with one of them. 0 turns them off.");
+    PrefixLength(&["prompt-prefix-length", "prefix-prompt-length"], "dataset.prefix_prompts.length", count(0, TOKENS),
+        Default::Absent, Group::Dataset, "Tokens of each of these beginnings, on top of --isl. 0 turns them off.");
+
+    CacheBust(&["cache-bust"], "dataset.prompts.cache_bust.target", Kind::Choice {
+            words: &["none", "system_prefix", "system_suffix", "first_turn_prefix", "first_turn_suffix",
+                "warmup_isolation_system", "warmup_isolation_first_turn"],
+            later: &[],
+        }, Default::Is("none"), Group::Dataset,
+        "Where a marker goes that keeps prefix caches from answering: one for each session, or one for all warmup requests \
+         (warmup_isolation). The marker is inside the length of the message it is in.") also(&["dataset.cache_bust.target"]);
+    CacheBustRunId(&["cache-bust-run-id"], "dataset.prompts.cache_bust.run_id", Kind::Text,
+        Default::Said("the id of the run, so that no two runs share a marker"), Group::Dataset,
+        "Text that markers are made from; with the same text and seed a run sends the same bytes again.")
+        also(&["dataset.cache_bust.run_id"]);
+
     Seed(&["random-seed"], "/random_seed", count(0, u64::MAX), Default::Said("drawn, printed and recorded"), Group::Dataset,
         "Seed of every draw of the run.");
     InputFile(&["input-file"], "dataset.path", Kind::Path, Default::Absent, Group::Dataset,
@@ -149,6 +202,13 @@ options! {
          such a file, or a model in the hub's cache. Nothing is downloaded.");
     TokenizerRevision(&["tokenizer-revision"], "tokenizer.revision", Kind::Text, Default::Is("main"), Group::Tokenizer,
         "Branch, tag or commit of a tokenizer in the hub's cache.");
+    ApplyChatTemplate(&["apply-chat-template"], "tokenizer.apply_chat_template", Kind::Bool, Default::Is("false"),
+        Group::Tokenizer,
+        "Input lengths are those of the whole request as the tokenizer's chat template renders it, and are counted so; otherwise \
+         those of the bare texts.");
+    VerifyLengths(&["verify-lengths"], "tokenizer.verify_lengths",
+        Kind::Choice { words: &["all", "sample", "off"], later: &[] }, Default::Is("sample"), Group::Tokenizer,
+        "Which prompts made here are counted again as a whole, beside the run.");
 
     Concurrency(&["concurrency"], "phases.profiling.concurrency", count(1, SESSIONS),
         Default::Said("1; no limit with --request-rate"), Group::Load,

@@ -202,21 +202,22 @@ fn lengths_keys() -> Json {
     })
 }
 
-/// A length may be a number, a mapping whose mean is also called value, or a distribution of another form.
+/// What is drawn may be a number, a mapping whose mean is also called value, or, where the table says so, a distribution of
+/// another form.
 fn lengths(properties: &mut Map<String, Json>) {
-    for key in ["isl", "osl"] {
-        let Some(both) = properties.remove(key) else { continue };
+    for key in ["isl", "osl", "turns", "turn_delay"] {
+        let Some(all) = properties.remove(key) else { continue };
         let is_section = |form: &&Json| form.pointer("/additionalProperties") == Some(&json!(false));
-        let forms = both.get("anyOf").and_then(Json::as_array).cloned().unwrap_or_default();
-        let shape = forms.iter().find(|form| !is_section(form)).cloned().unwrap_or_default();
+        let forms = all.get("anyOf").and_then(Json::as_array).cloned().unwrap_or_else(|| vec![all.clone()]);
         let Some(mut section) = forms.iter().find(is_section).cloned() else { continue };
-        if let Some(inner) = section.pointer_mut("/properties").and_then(Json::as_object_mut) {
-            let mean = inner.get("mean").cloned().unwrap_or_default();
-            inner.insert("value".to_owned(), mean.clone());
-            inner.insert("type".to_owned(), json!({"enum": ["normal", "fixed"]}));
-            let doc = both.get("description").cloned().unwrap_or_default();
-            properties.insert(key.to_owned(), json!({"anyOf": [mean, section, shape], "description": doc}));
-        }
+        let Some(inner) = section.pointer_mut("/properties").and_then(Json::as_object_mut) else { continue };
+        let mean = inner.get("mean").cloned().unwrap_or_default();
+        inner.insert("value".to_owned(), mean.clone());
+        inner.insert("type".to_owned(), json!({"enum": ["normal", "fixed"]}));
+        let doc = all.get("description").or_else(|| mean.get("description")).cloned().unwrap_or_default();
+        let shape = forms.iter().find(|form| !is_section(form)).cloned();
+        let forms: Vec<Json> = [mean, section].into_iter().chain(shape).collect();
+        properties.insert(key.to_owned(), json!({"anyOf": forms, "description": doc}));
     }
 }
 
@@ -290,7 +291,9 @@ mod tests {
         {
             assert!(find(&schema, &["benchmark", path]).is_some(), "{path}");
         }
-        assert!(find(&schema, &["benchmark", "dataset", "isl", "value"]).is_some());
+        for drawn in ["isl", "turns", "turn_delay", "turnDelay"] {
+            assert!(find(&schema, &["benchmark", "dataset", drawn, "value"]).is_some(), "{drawn}");
+        }
         assert!(find(&schema, &["benchmark", "models", "items"]).is_some());
         assert!(find(&schema, &["benchmark", "nope"]).is_none());
     }

@@ -19,8 +19,12 @@ pub(crate) struct Sourced {
 }
 
 /// Two forms of the same thing each.
-const ALTERNATIVES: [(&[Id], &[Id]); 2] =
-    [(&[Id::Isl, Id::IslStddev], &[Id::IslShape]), (&[Id::Osl, Id::OslStddev], &[Id::OslShape])];
+const ALTERNATIVES: [(&[Id], &[Id]); 4] = [
+    (&[Id::Isl, Id::IslStddev], &[Id::IslShape]),
+    (&[Id::Osl, Id::OslStddev], &[Id::OslShape]),
+    (&[Id::Turns, Id::TurnsStddev], &[Id::TurnsShape]),
+    (&[Id::SystemPrompt], &[Id::SystemPromptFile]),
+];
 
 /// What the user set.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -122,6 +126,11 @@ impl Settings {
             Value::Ratio(ratio) => Some(ratio),
             _ => None,
         }
+    }
+
+    /// Number of different synthetic conversations, from what says it most directly.
+    pub(crate) fn synthetic_entries(&self) -> Option<u64> {
+        [Id::Entries, Id::RequestCount].into_iter().find_map(|id| self.int(id))
     }
 
     pub(crate) fn headers(&self) -> &[(String, String)] {

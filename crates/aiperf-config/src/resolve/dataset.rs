@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use aiperf_core::plan::{
     CorpusPlan, DatasetPlan, FileFormat, FilePlan, LengthPlan, LengthsPlan, RandomStyle, SyntheticPlan,
-    TurnsPlan, WindowPlan,
+    WindowPlan,
 };
 
 use super::{Resolver, how};
@@ -13,6 +13,29 @@ use crate::options::Id;
 
 /// Different prompts when neither their number nor a number of requests is given; AIPerf's.
 const DEFAULT_ENTRIES: u64 = 100;
+
+/// What only prompts made here have.
+const SYNTHETIC: &[Id] = &[
+    Id::Isl,
+    Id::IslStddev,
+    Id::IslShape,
+    Id::SeqDist,
+    Id::RangeRatio,
+    Id::Corpus,
+    Id::CorpusStyle,
+    Id::BatchSize,
+    Id::IslBelowMinimum,
+    Id::Turns,
+    Id::TurnsStddev,
+    Id::TurnsShape,
+    Id::TurnDelay,
+    Id::TurnDelayStddev,
+    Id::TurnDelayRatio,
+    Id::SharedSystem,
+    Id::UserContext,
+    Id::PrefixPool,
+    Id::PrefixLength,
+];
 
 impl Resolver<'_> {
     pub(super) fn dataset(&mut self) -> Option<DatasetPlan> {
@@ -26,27 +49,7 @@ impl Resolver<'_> {
                 });
             }
             self.needs(Id::DatasetFormat, "--input-file", "it says what form the file has");
-            let entries = self
-                .settings
-                .int(Id::Entries)
-                .or_else(|| self.settings.int(Id::RequestCount))
-                .unwrap_or(DEFAULT_ENTRIES);
-            let corpus = self.corpus();
-            let style = self.style();
-            let lengths = self.lengths(style, osl);
-            self.check_style(corpus, style);
-            return Some(DatasetPlan::Synthetic(SyntheticPlan {
-                entries: usize::try_from(entries).unwrap_or(usize::MAX),
-                lengths,
-                corpus,
-                style,
-                batch: self.settings.int_or_default(Id::BatchSize) as usize,
-                turns: TurnsPlan::one(),
-                prefixes: None,
-                system_tokens: None,
-                user_context_tokens: None,
-                floor: false,
-            }));
+            return Some(DatasetPlan::Synthetic(self.synthetic(osl)));
         };
         if let (Some(("synthetic", first)), Some(second)) = (declared, self.place(Id::InputFile)) {
             self.errors.push(ConfigError::Conflict {
@@ -55,18 +58,9 @@ impl Resolver<'_> {
                 why: "prompts come from the file or are made here; change the type or drop the file",
             });
         }
-        for id in [
-            Id::Isl,
-            Id::IslStddev,
-            Id::IslShape,
-            Id::SeqDist,
-            Id::RangeRatio,
-            Id::Corpus,
-            Id::CorpusStyle,
-            Id::BatchSize,
-        ] {
+        for id in SYNTHETIC {
             self.exclude(
-                id,
+                *id,
                 Id::InputFile,
                 "the prompts of a file are sent as they are; drop one of the two",
             );
@@ -79,6 +73,26 @@ impl Resolver<'_> {
             entries: self.settings.int(Id::Entries).map(|n| usize::try_from(n).unwrap_or(usize::MAX)),
             ignore_timestamps: self.settings.is_on(Id::NoFixedSchedule),
         }))
+    }
+
+    fn synthetic(&mut self, osl: Option<LengthPlan>) -> SyntheticPlan {
+        let corpus = self.corpus();
+        let style = self.style();
+        let lengths = self.lengths(style, osl);
+        self.check_style(corpus, style);
+        SyntheticPlan {
+            entries: usize::try_from(self.settings.synthetic_entries().unwrap_or(DEFAULT_ENTRIES))
+                .unwrap_or(usize::MAX),
+            lengths,
+            corpus,
+            style,
+            batch: self.settings.int_or_default(Id::BatchSize) as usize,
+            turns: self.turns(),
+            prefixes: self.prefixes(),
+            system_tokens: self.generated(Id::SharedSystem),
+            user_context_tokens: self.generated(Id::UserContext),
+            floor: self.settings.text_or_default(Id::IslBelowMinimum) == "floor",
+        }
     }
 
     fn check_file(&mut self, path: &Path) -> Option<()> {

@@ -11,7 +11,7 @@ use crate::environment::verify_tls;
 use crate::error::ConfigError;
 use crate::options::Id;
 use crate::redact::redact_url;
-use crate::row::{Default, row_of};
+use crate::row::{Default, Kind, row_of};
 use crate::value::is_token;
 use crate::yaml::read_bounded;
 
@@ -43,10 +43,7 @@ impl Resolver<'_> {
         let verify_tls = verify_tls(self.env, &mut self.notes, &mut self.errors);
         let settings = self.settings;
         Some(EndpointPlan {
-            kind: match settings.text_or_default(Id::EndpointType).as_str() {
-                "completions" => EndpointKind::Completions,
-                _ => EndpointKind::Chat,
-            },
+            kind: self.endpoint_kind(),
             url: url?,
             path,
             streaming: settings.is_on(Id::Streaming),
@@ -65,6 +62,23 @@ impl Resolver<'_> {
             max_response_bytes: usize::try_from(settings.int_or_default(Id::MaxResponseBytes))
                 .unwrap_or(usize::MAX),
         })
+    }
+
+    pub(super) fn endpoint_kind(&self) -> EndpointKind {
+        kind_of(&self.settings.text_or_default(Id::EndpointType))
+    }
+
+    /// An option that only concerns requests made of messages, if it is there and they are not.
+    pub(super) fn wants_messages(&mut self, id: Id) {
+        let kind = self.endpoint_kind();
+        if kind.has_messages() {
+            return;
+        }
+        let Kind::Choice { words, .. } = row_of(Id::EndpointType).kind else { return };
+        let able: Vec<&str> = words.iter().copied().filter(|word| kind_of(word).has_messages()).collect();
+        let found =
+            format!("the endpoint type '{}', whose requests are bare text without messages", kind.name());
+        self.bad(id, found, &format!("endpoint types that send messages: {}", able.join(", ")));
     }
 
     fn url(&mut self) -> Option<BaseUrl> {
@@ -148,6 +162,13 @@ impl Resolver<'_> {
             return None;
         }
         Some(Secret::new(key))
+    }
+}
+
+fn kind_of(word: &str) -> EndpointKind {
+    match word {
+        "completions" => EndpointKind::Completions,
+        _ => EndpointKind::Chat,
     }
 }
 

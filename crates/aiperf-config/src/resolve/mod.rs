@@ -2,15 +2,15 @@
 //! Every part collects its errors; a plan exists only if there are none.
 
 mod artifacts;
+mod context;
 mod dataset;
 mod endpoint;
 mod phases;
+mod turns;
 
 use std::path::Path;
 
-use aiperf_core::plan::{
-    DatasetPlan, EndpointPlan, LogLevel, ModelSelection, Plan, RuntimePlan, TokenizerPlan, Ui, VerifyLengths,
-};
+use aiperf_core::plan::{EndpointPlan, LogLevel, ModelSelection, Plan, RuntimePlan, TokenizerPlan, Ui};
 use aiperf_core::url::Scheme;
 use serde_json::Value as Json;
 
@@ -40,11 +40,15 @@ impl Resolver<'_> {
         }
         let endpoint = self.endpoint();
         let dataset = self.dataset();
+        let system_prompt = self.system_prompt();
+        let chat_template = self.chat_template();
+        let verify_lengths = self.verify_lengths();
         let phases = self.phases();
+        let cache_bust = self.cache_bust(&phases);
         let artifacts = self.artifacts(&models, &phases);
         let runtime = self.runtime();
         let (endpoint, dataset) = endpoint.zip(dataset).filter(|_| self.errors.is_empty())?;
-        let tokenizer = self.tokenizer(&models, &dataset, &endpoint);
+        let tokenizer = self.tokenizer(&models, &endpoint);
         let seed = self.settings.int(Id::Seed);
         let mut plan = Plan {
             models,
@@ -55,10 +59,10 @@ impl Resolver<'_> {
             endpoint,
             dataset,
             tokenizer,
-            chat_template: false,
-            system_prompt: None,
-            cache_bust: None,
-            verify_lengths: VerifyLengths::Sample,
+            chat_template,
+            system_prompt,
+            cache_bust,
+            verify_lengths,
             phases,
             artifacts,
             runtime,
@@ -100,13 +104,8 @@ impl Resolver<'_> {
         }
     }
 
-    fn tokenizer(
-        &mut self,
-        models: &[String],
-        dataset: &DatasetPlan,
-        endpoint: &EndpointPlan,
-    ) -> Option<TokenizerPlan> {
-        if endpoint.server_token_count && matches!(dataset, DatasetPlan::File(_)) {
+    fn tokenizer(&mut self, models: &[String], endpoint: &EndpointPlan) -> Option<TokenizerPlan> {
+        if !self.counts_tokens() {
             return None;
         }
         if let Some(name) = self.settings.text(Id::Tokenizer) {

@@ -1,6 +1,7 @@
 //! The whole way from words, variables and files to plans.
 
 mod agreement;
+mod context;
 mod files;
 mod lengths;
 

@@ -221,7 +221,7 @@ impl<'a> Lifter<'a> {
         match &node.data {
             Data::Map(_) => {
                 for (name, child) in self.entries(node, &path) {
-                    match (name.as_str(), is_length(&path)) {
+                    match (name.as_str(), is_drawn(&path)) {
                         ("value", true) => self.key("mean", child, &path),
                         // Its other keys say so already.
                         ("type", true) => {}
@@ -231,7 +231,7 @@ impl<'a> Lifter<'a> {
             }
             _ if node.is_null() => {}
             // A number for a distribution is its mean.
-            Data::Scalar(_) | Data::List(_) if is_length(&path) => self.key("mean", entry, &path),
+            Data::Scalar(_) | Data::List(_) if is_drawn(&path) => self.key("mean", entry, &path),
             _ => self.wrong_type(node, &path, "a mapping"),
         }
     }
@@ -310,9 +310,9 @@ pub(super) fn below(parent: &str, key: &str) -> String {
     if parent.is_empty() { key.to_owned() } else { format!("{parent}.{key}") }
 }
 
-/// Whether the section is a length: a number, or a mean and a standard deviation.
-fn is_length(path: &str) -> bool {
-    matches!(path.rsplit('.').next(), Some("isl" | "osl"))
+/// Whether the section is a quantity that is drawn: a number, or a mean and a standard deviation.
+fn is_drawn(path: &str) -> bool {
+    matches!(path.rsplit('.').next(), Some("isl" | "osl" | "turns" | "turn_delay"))
 }
 
 /// Whether a length is a distribution that a mean and a standard deviation do not make.
