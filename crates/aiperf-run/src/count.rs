@@ -112,7 +112,7 @@ fn messages(fields: &Map<String, Value>) -> Option<Value> {
         Value::String(text) => out.push(json!({"role": "user", "content": text})),
         Value::Array(items) => out.extend(items.iter().filter(|i| i.get("role").is_some()).map(|item| {
             let mut item = item.clone();
-            if let Some(text) = item.get("content").filter(|c| c.is_array()).and_then(|c| text_of(c)) {
+            if let Some(text) = item.get("content").filter(|c| c.is_array()).and_then(text_of) {
                 item["content"] = text.into();
             }
             item

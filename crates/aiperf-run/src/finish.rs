@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use aiperf_core::plan::{Pacing, PhaseKind, Plan};
 use aiperf_core::time::{ClockAnchor, ns_to_seconds};
-use aiperf_data::Workload;
+use aiperf_data::{Workload, WorkloadFacts};
 use aiperf_metrics::{ErrorGroup, Summary, Window};
 use aiperf_report::{FileLine, Report, console, csv, json};
 use jiff::tz::TimeZone;
@@ -76,7 +76,8 @@ pub(crate) fn finish(run: Finished<'_>) -> RunEnd {
     };
     let (summary, errors) = (&profiling.summary, profiling.errors.as_slice());
 
-    let notes = notes(plan, workload, profiling, ends);
+    let warmups = summaries.iter().filter(|done| done.kind == PhaseKind::Warmup);
+    let notes = notes(plan, workload, profiling, warmups.map(|done| done.summary.tally.sent).sum());
     let incomplete = problems.first().map(ToString::to_string);
     let paths = [
         ("CSV Export", folder.summary_csv()),
@@ -156,22 +157,31 @@ impl Done {
 }
 
 /// What a reader of the numbers should know beside them, one sentence each.
-fn notes(plan: &Plan, workload: &dyn Workload, profiling: &Done, ends: &[PhaseEnd]) -> Vec<String> {
+fn notes(plan: &Plan, workload: &dyn Workload, profiling: &Done, warmed: u64) -> Vec<String> {
     let facts = workload.describe();
+    let repeats = repeats(plan, &facts, profiling.summary.tally.sent, warmed);
+    let rate = rate_note(plan, profiling, facts.most_turns > 1);
     let mut notes = facts.notes;
-    if is_synthetic(plan) {
-        let warmed: u64 = plan
-            .phases
-            .iter()
-            .zip(ends)
-            .filter(|(p, _)| p.kind == PhaseKind::Warmup)
-            .map(|(_, e)| e.sessions)
-            .sum();
-        notes.extend(aiperf_data::repeat_notes(profiling.summary.tally.sent, warmed, workload.len()));
-    }
-    notes.extend(rate_note(plan, profiling));
+    notes.extend(repeats);
+    notes.extend(rate);
     notes.extend(malformed_note(profiling.malformed));
     notes
+}
+
+/// Which prompts of ours were sent more than once, when `sent` requests were measured behind `warmed` others: none where each
+/// session's own marker keeps it apart.
+fn repeats(plan: &Plan, facts: &WorkloadFacts, sent: u64, warmed: u64) -> Vec<String> {
+    let warmed = match &plan.cache_bust {
+        Some(markers) if !markers.target.is_warmup_isolation() => return Vec::new(),
+        // The warm-up is what is marked, so that nothing of it is measured.
+        Some(_) => 0,
+        None => warmed,
+    };
+    // What the user's file repeats is the user's doing.
+    if !is_synthetic(plan) {
+        return Vec::new();
+    }
+    aiperf_data::repeat_notes(sent, warmed, facts.turns as usize)
 }
 
 /// Events that were passed over in answers counted as whole.
@@ -188,15 +198,21 @@ fn malformed_note(malformed: Malformed) -> Option<String> {
     })
 }
 
-/// Asked against sent rate of an open loop.
-fn rate_note(plan: &Plan, profiling: &Done) -> Option<String> {
+/// Asked against sent rate of an open loop. With sessions of several turns it is the sessions that a rate paces.
+fn rate_note(plan: &Plan, profiling: &Done, several_turns: bool) -> Option<String> {
     let phase = plan.phases.iter().find(|p| p.kind == PhaseKind::Profiling)?;
-    let Pacing::Rate { per_second, .. } = phase.pacing else { return None };
+    let Pacing::Rate { per_second: asked, .. } = phase.pacing else { return None };
     // The window also holds the last answers, so the span of the starts is what counts.
     let starts = profiling.starts?;
-    Some(format!(
-        "Request rate: asked for {per_second:.2} requests/s, sent {:.2} requests/s over {:.2} s.",
-        starts.per_second()?,
-        ns_to_seconds(starts.last_ns - starts.first_ns)
-    ))
+    let (sent, span_s) = (starts.per_second()?, ns_to_seconds(starts.last_ns - starts.first_ns));
+    Some(if several_turns {
+        format!(
+            "Session rate: asked for {asked:.2} new sessions/s, started {sent:.2} sessions/s over {span_s:.2} s; each sends its \
+             later turns beside."
+        )
+    } else {
+        format!(
+            "Request rate: asked for {asked:.2} requests/s, sent {sent:.2} requests/s over {span_s:.2} s."
+        )
+    })
 }

@@ -1,7 +1,10 @@
 //! One shard: a thread with a single-threaded runtime and its own connections, that paces and sends its part of the run.
 //!
 //! The life of a request here is pace → write → stamp reads → hand over. Nothing is parsed, tokenized or written to disk on
-//! this thread, and nothing is shared per request but a counter or a permit.
+//! this thread, but for the reply that a session's next turn repeats; and nothing is shared per request but a counter or a
+//! permit.
+
+mod session;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -10,12 +13,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use aiperf_core::exchange::Exchange;
-use aiperf_core::outcome::{CancelReason, Disposition};
+use aiperf_core::outcome::CancelReason;
 use aiperf_core::plan::{EndpointPlan, Pacing};
 use aiperf_core::ticket::{Ticket, Uuid};
 use aiperf_core::url::BaseUrl;
 use aiperf_load::{Arrivals, Stage, share};
-use aiperf_net::{Answer, Client, Endpoint, Outgoing};
+use aiperf_net::{Answer, Client, Endpoint};
 use aiperf_os::deadlines::Deadlines;
 use aiperf_os::mono_ns;
 use aiperf_rng::Key;
@@ -26,7 +29,6 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::{JoinError, JoinSet};
 
 use crate::error::RunError;
-use crate::history::History;
 use crate::phase::Phase;
 use crate::prepare::Prepared;
 
@@ -327,102 +329,6 @@ impl Shard {
         join_all(sessions).await;
     }
 
-    /// Waits for a place among the live sessions, in order of arrival, then runs the session.
-    async fn session_with_place(&self, phase: &Phase, cancel: &Cancel, session: u64, at_ns: u64) {
-        let Some(permits) = &phase.permits else {
-            return self.session(phase, cancel, session, Some(at_ns)).await;
-        };
-        let place = tokio::select! {
-            biased;
-            place = permits.acquire() => place.ok(),
-            _ = cancel.wait() => None,
-            () = self.sending_over(phase) => None,
-        };
-        if place.is_some() {
-            self.session(phase, cancel, session, Some(at_ns)).await;
-        } else {
-            phase.counters.scheduled.fetch_add(1, Ordering::Relaxed);
-            phase.counters.unsent.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    /// Resolves when the phase stops sending; never without a duration.
-    async fn sending_over(&self, phase: &Phase) {
-        match phase.window.sending_end_ns {
-            u64::MAX => std::future::pending().await,
-            end_ns => self.deadlines.until(end_ns).await,
-        }
-    }
-
-    /// The turns of one session, strictly one after the other.
-    async fn session(&self, phase: &Phase, cancel: &Cancel, session: u64, scheduled_ns: Option<u64>) {
-        let prepared = tokio::select! {
-            biased;
-            prepared = phase.ring.take(session) => prepared.ok(),
-            _ = cancel.wait() => None,
-            () = self.sending_over(phase) => None,
-        };
-        let Some(prepared) = prepared else {
-            if scheduled_ns.is_some() {
-                phase.counters.scheduled.fetch_add(1, Ordering::Relaxed);
-                phase.counters.unsent.fetch_add(1, Ordering::Relaxed);
-            }
-            return;
-        };
-        let correlation_id = self.ids.take();
-        let mut scheduled_ns = scheduled_ns;
-        let mut history = History::default();
-        for (turn, request) in prepared.turns.iter().enumerate() {
-            if let Some(at_ns) = scheduled_ns.filter(|_| turn > 0) {
-                tokio::select! {
-                    biased;
-                    _ = cancel.wait() => return,
-                    () = self.sending_over(phase) => return,
-                    () = self.deadlines.until(at_ns) => {}
-                }
-            }
-            let body = history.body(request);
-            let dispatched_ns = mono_ns();
-            if cancel.fired() || !phase.claim(dispatched_ns) {
-                // A first turn of an open loop came due and is counted; what else the caps cut off never did.
-                if turn == 0 && scheduled_ns.is_some() {
-                    phase.counters.scheduled.fetch_add(1, Ordering::Relaxed);
-                    phase.counters.unsent.fetch_add(1, Ordering::Relaxed);
-                }
-                return;
-            }
-            phase.counters.scheduled.fetch_add(1, Ordering::Relaxed);
-            phase.counters.sessions.fetch_max(session + 1, Ordering::Relaxed);
-            let ticket = Ticket {
-                phase: phase.number,
-                session,
-                entry: prepared.entry,
-                turn: turn as u16,
-                shard: self.index as u16,
-                request_id: self.ids.take(),
-                correlation_id,
-                scheduled_ns,
-                dispatched_ns,
-            };
-            let out = Outgoing { body: body.clone(), request_id: ticket.request_id, correlation_id };
-            let exchange = self.client.exchange(out, cancel.wait()).await;
-            let end_ns = exchange.stamps.end_ns;
-            let cancelled = matches!(exchange.disposition, Disposition::Cancelled { .. });
-            let is_last = cancelled || phase.window.stage(end_ns) == Stage::Over;
-            let answer = (!is_last && prepared.is_remembered(turn)).then(|| self.api.read(&exchange));
-            if let Some(answer) = &answer {
-                history.add(request, &self.api, answer);
-            }
-            phase.counters.ended.fetch_add(1, Ordering::Relaxed);
-            self.hand_over(Ended { ticket, exchange, prepared: prepared.clone(), body, answer });
-            if is_last {
-                return;
-            }
-            scheduled_ns =
-                prepared.turns.get(turn + 1).map(|next| end_ns.saturating_add(next.delay_ns.unwrap_or(0)));
-        }
-    }
-
     fn hand_over(&self, ended: Ended) {
         let mut batch = self.batch.borrow_mut();
         batch.push(ended);
@@ -463,31 +369,51 @@ mod tests {
     use aiperf_core::plan::{Arrival, EndpointKind, PhasePlan};
     use tokio::sync::Semaphore;
 
+    /// A shard of its own on its own thread.
+    pub(super) struct Alone {
+        pub commands: mpsc::UnboundedSender<Command>,
+        pub events: mpsc::UnboundedReceiver<ShardEvent>,
+        pub ended: crossbeam_channel::Receiver<Vec<Ended>>,
+        thread: std::thread::JoinHandle<Result<(), RunError>>,
+    }
+
+    impl Alone {
+        /// One that talks to `endpoint`.
+        pub(super) fn start(endpoint: EndpointPlan) -> Self {
+            let (commands_tx, commands) = mpsc::unbounded_channel();
+            let (events_tx, events) = mpsc::unbounded_channel();
+            let (ended_tx, ended) = crossbeam_channel::unbounded();
+            let setup = ShardSetup {
+                index: 0,
+                shards: 1,
+                api: Arc::new(Endpoint::new(&endpoint)),
+                url: endpoint.url.clone(),
+                endpoint,
+                tls: None,
+                seed: 1,
+                id_key: 1,
+                commands,
+                events: events_tx,
+                ended: ended_tx,
+            };
+            let thread = std::thread::spawn(move || run(setup));
+            Self { commands: commands_tx, events, ended, thread }
+        }
+
+        /// Waits until the phase is done, ends the shard, and returns what ended and was not looked at.
+        pub(super) fn finish(mut self) -> Vec<Ended> {
+            assert_eq!(self.events.blocking_recv(), Some(ShardEvent::PhaseDone));
+            drop(self.commands);
+            self.thread.join().expect("no panic").expect("no error");
+            self.ended.iter().flatten().collect()
+        }
+    }
+
     /// Runs `phase` on a shard of its own and returns when that is done with it.
     fn run_phase(phase: &Arc<Phase>) {
-        let (commands_tx, commands) = mpsc::unbounded_channel();
-        let (events_tx, mut events) = mpsc::unbounded_channel();
-        let (ended, _) = crossbeam_channel::unbounded();
-        let endpoint = toys::endpoint(EndpointKind::Chat);
-        let url = endpoint.url.clone();
-        let setup = ShardSetup {
-            index: 0,
-            shards: 1,
-            api: Arc::new(Endpoint::new(&endpoint)),
-            endpoint,
-            url,
-            tls: None,
-            seed: 1,
-            id_key: 1,
-            commands,
-            events: events_tx,
-            ended,
-        };
-        let shard = std::thread::spawn(move || run(setup));
-        commands_tx.send(Command::Phase(phase.clone())).expect("the shard listens");
-        assert_eq!(events.blocking_recv(), Some(ShardEvent::PhaseDone));
-        drop(commands_tx);
-        shard.join().expect("no panic").expect("no error");
+        let alone = Alone::start(toys::endpoint(EndpointKind::Chat));
+        alone.commands.send(Command::Phase(phase.clone())).expect("the shard listens");
+        assert!(alone.finish().is_empty());
     }
 
     const HOUR_NS: u64 = 3_600_000_000_000;

@@ -195,7 +195,7 @@ impl Toy {
 }
 
 impl Tokenizer for Toy {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "toy"
     }
 
