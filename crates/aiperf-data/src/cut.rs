@@ -12,6 +12,7 @@ use aiperf_tokens::Tokenizer;
 
 use crate::corpus::{Corpus, PieceSums, Place, is_tight};
 use crate::search::search;
+use crate::slot::Slot;
 
 /// Pieces at the start that are counted as they stand: what comes before them differs from the middle of a text.
 const HEAD_PIECES: usize = 2;
@@ -42,12 +43,17 @@ impl Start {
         corpus.later(self.first, 1 + self.skip)
     }
 
-    /// The first `count` pieces as a text, without the space before the first.
-    pub(crate) fn text(self, corpus: &Corpus, count: usize) -> String {
+    /// The first `count` pieces as a text, without the space before the first unless it `joins` a text before it.
+    pub(crate) fn text(self, corpus: &Corpus, count: usize, joins: bool) -> String {
         let mut text = String::new();
         if count > 0 {
             let first = corpus.piece(self.first);
-            text.push_str(first.strip_prefix(' ').unwrap_or(first));
+            match first.strip_prefix(' ') {
+                // A piece at the start of a line has none of its own.
+                None if joins => text.extend([" ", first]),
+                Some(bare) if !joins => text.push_str(bare),
+                _ => text.push_str(first),
+            }
             corpus.append(self.second(corpus), count - 1, &mut text);
         }
         text
@@ -83,31 +89,37 @@ impl Cutter {
         &self.corpus
     }
 
-    /// A text of exactly `tokens` tokens without specials; lengths beyond the corpus go around it again. The error is the
-    /// nearest count there is.
-    pub(crate) fn cut(&self, start: Start, tokens: usize) -> Result<String, usize> {
-        match self.by_sums(start, tokens) {
+    /// A text that has exactly the slot's tokens in it; lengths beyond the corpus go around it again. The error is the nearest
+    /// count there is.
+    pub(crate) fn cut(&self, start: Start, slot: Slot<'_>) -> Result<String, usize> {
+        match self.by_sums(start, slot) {
             Some(text) => Ok(text),
-            None => search(&self.corpus, self.tokenizer.as_ref(), start, tokens),
+            None => search(&self.corpus, self.tokenizer.as_ref(), start, slot),
         }
     }
 
     /// As [`Self::cut`] from running sums alone; `None` where they do not get there.
-    pub(crate) fn by_sums(&self, start: Start, tokens: usize) -> Option<String> {
+    pub(crate) fn by_sums(&self, start: Start, slot: Slot<'_>) -> Option<String> {
+        if slot.render.is_some() {
+            return None;
+        }
+        let slot = slot.near(self.tokenizer.as_ref())?;
         let corpus = self.corpus.as_ref();
-        let (head, head_pieces, head_tokens) = self.head(start, tokens)?;
+        let behind = Behind::new(self, slot.after)?;
+        let tokens = slot.tokens.checked_sub(behind.tokens)?;
+        let (head, head_pieces, head_tokens) = self.head(start, slot, tokens)?;
         let from = corpus.later(start.second(corpus), head_pieces - 1);
         let run = self.run(from, tokens - head_tokens)?;
-        let end = self.end(from, &head, &run)?;
+        let end = self.end(from, &head, &run, &behind)?;
 
         let mut text = head;
         if end.pieces == 0 {
-            // So short that its only seam is all of it.
+            // So short that its seams are all of it.
             text.extend(end.more.iter().map(|place| corpus.piece(*place)));
-            return (self.tokenizer.count(&text) == tokens).then_some(text);
+            return (slot.count(self.tokenizer.as_ref(), &text) == slot.tokens).then_some(text);
         }
         let first = corpus.piece(from);
-        let with_first = [text.as_str(), first].concat();
+        let with_first = [slot.before, text.as_str(), first].concat();
         if self.tokenizer.count(&with_first) != head_tokens + self.tokens_of(from)? {
             return None;
         }
@@ -129,11 +141,14 @@ impl Cutter {
         sum.is_some() && self.sums.inside(&together) == sum
     }
 
-    /// The first pieces that are not too many tokens, their number and their count.
-    fn head(&self, start: Start, tokens: usize) -> Option<(String, usize, usize)> {
+    /// The first pieces that are not too many tokens, their number, and their count with what stands before them.
+    fn head(&self, start: Start, slot: Slot<'_>, tokens: usize) -> Option<(String, usize, usize)> {
         (1..=HEAD_PIECES).rev().find_map(|pieces| {
-            let text = start.text(&self.corpus, pieces);
-            let count = self.tokenizer.count(&text);
+            let text = start.text(&self.corpus, pieces, slot.joins);
+            let count = match slot.before {
+                "" => self.tokenizer.count(&text),
+                before => self.tokenizer.count(&[before, text.as_str()].concat()),
+            };
             (count <= tokens).then_some((text, pieces, count))
         })
     }
@@ -164,12 +179,13 @@ impl Cutter {
     }
 
     /// Makes a run exact, and its end no white space.
-    fn end(&self, from: Place, head: &str, run: &Run) -> Option<End> {
+    fn end(&self, from: Place, head: &str, run: &Run, behind_it: &Behind<'_>) -> Option<End> {
         let corpus = self.corpus.as_ref();
         let before = |pieces: usize| (pieces > 0).then(|| corpus.later(from, pieces - 1));
         let mut missing = run.missing;
-        let ends_tight = before(run.pieces).map_or(is_tight(head), |last| is_tight(corpus.piece(last)));
-        if missing == 0 && ends_tight {
+        // A head alone is counted whole later on.
+        let ends_well = before(run.pieces).map_or(is_tight(head), |last| self.may_end(last, behind_it));
+        if missing == 0 && ends_well {
             return Some(End { pieces: run.pieces, more: Vec::new() });
         }
         let behind = corpus.later(from, run.pieces);
@@ -178,7 +194,7 @@ impl Cutter {
             if given_up > 0 {
                 missing += self.tokens_of(corpus.later(from, pieces))?;
             }
-            let more = self.fill(before(pieces), behind, missing);
+            let more = self.fill(before(pieces), behind, missing, behind_it);
             if more.is_some() {
                 return more.map(|more| End { pieces, more });
             }
@@ -188,14 +204,20 @@ impl Cutter {
 
     /// Pieces from `behind` on that are `missing` tokens together, each where it fits in, the last without white space at its
     /// end.
-    fn fill(&self, before: Option<Place>, behind: Place, mut missing: usize) -> Option<Vec<Place>> {
+    fn fill(
+        &self,
+        before: Option<Place>,
+        behind: Place,
+        mut missing: usize,
+        behind_it: &Behind<'_>,
+    ) -> Option<Vec<Place>> {
         let mut more: Vec<Place> = Vec::new();
         let mut candidate = behind;
         for _ in 0..LOOK_AHEAD {
             let tokens = self.tokens_of(candidate)?;
             let is_last = tokens == missing;
             let fits = if is_last {
-                is_tight(self.corpus.piece(candidate))
+                self.may_end(candidate, behind_it)
             } else {
                 tokens > 0 && tokens < missing && more.len() < MOST_FILLED
             };
@@ -212,10 +234,40 @@ impl Cutter {
         None
     }
 
+    /// Whether a text may end with a piece: without white space, and counting with what stands behind it as the two do apart.
+    fn may_end(&self, last: Place, behind: &Behind<'_>) -> bool {
+        let piece = self.corpus.piece(last);
+        is_tight(piece)
+            && (behind.text.is_empty()
+                || self.sums.inside(&[piece, behind.text].concat())
+                    == self.tokens_of(last).map(|tokens| tokens + behind.tokens))
+    }
+
     /// Tokens of a piece in the middle of a text.
     fn tokens_of(&self, place: Place) -> Option<usize> {
         let sums = self.sums.block(place.block)?;
         Some((sums[place.at + 1] - sums[place.at]) as usize)
+    }
+}
+
+/// What stands behind a text.
+struct Behind<'a> {
+    text: &'a str,
+    /// What it adds to a text.
+    tokens: usize,
+}
+
+impl<'a> Behind<'a> {
+    fn new(cutter: &Cutter, text: &'a str) -> Option<Self> {
+        // Counted behind a word: what comes first in a text can get something that the middle does not.
+        const WORD: &str = " the";
+        let tokens = if text.is_empty() {
+            0
+        } else {
+            let alone = cutter.sums.inside(WORD)?;
+            cutter.sums.inside(&[WORD, text].concat())?.checked_sub(alone)?
+        };
+        Some(Self { text, tokens })
     }
 }
 
@@ -245,10 +297,10 @@ mod tests {
 
     #[test]
     fn a_start_can_leave_words_out() {
-        assert_eq!(at(0).text(&SONNET, 4), "THE SONNETS 1 From");
-        assert_eq!(Start { skip: 2, ..at(0) }.text(&SONNET, 3), "THE From fairest");
-        assert_eq!(Start { skip: 2, ..at(0) }.text(&SONNET, 1), "THE");
-        assert_eq!(at(5).text(&SONNET, 0), "");
+        assert_eq!(at(0).text(&SONNET, 4, false), "THE SONNETS 1 From");
+        assert_eq!(Start { skip: 2, ..at(0) }.text(&SONNET, 3, false), "THE From fairest");
+        assert_eq!(Start { skip: 2, ..at(0) }.text(&SONNET, 1, true), " THE");
+        assert_eq!(at(5).text(&SONNET, 0, false), "");
     }
 
     #[test]
@@ -262,14 +314,14 @@ mod tests {
         ] {
             let cutter = cutter(Toy::shared(cut));
             assert_eq!(cutter.sums.block(3).is_some(), holds, "{cut:?}");
-            assert_eq!(cutter.by_sums(at(1000), 500).is_some(), holds, "{cut:?}");
+            assert_eq!(cutter.by_sums(at(1000), Slot::bare(500)).is_some(), holds, "{cut:?}");
         }
     }
 
     #[test]
     fn texts_are_words_of_the_corpus_from_the_start_on() {
         let cutter = cutter(Toy::shared(Cut::Words));
-        let text = cutter.cut(at(3), 40).expect("words end on 40 or a later one fits");
+        let text = cutter.cut(at(3), Slot::bare(40)).expect("words end on 40 or a later one fits");
         assert!(text.starts_with("From fairest creatures we desire increase That thereby"), "{text}");
         assert!(!text.contains("  ") && !text.ends_with(' '));
     }
@@ -279,7 +331,7 @@ mod tests {
         let toy = Toy::shared(Cut::FreeFirst);
         let cutter = cutter(Arc::clone(&toy));
         let words = SONNET.pieces();
-        let text = cutter.cut(at(words - 2), 2 * words + 7).expect("every word is one token");
+        let text = cutter.cut(at(words - 2), Slot::bare(2 * words + 7)).expect("every word is one token");
         assert_eq!(toy.count(&text), 2 * words + 7);
         let around: Vec<&str> = text.split(' ').skip(2).take(3).collect();
         assert_eq!(around, ["THE", "SONNETS", "1"]);
@@ -288,9 +340,9 @@ mod tests {
     #[test]
     fn an_impossible_length_gives_the_nearest() {
         let cutter = cutter(Toy::shared(Cut::Even));
-        let nearest = cutter.cut(at(77), 101).expect_err("no text has an odd count");
+        let nearest = cutter.cut(at(77), Slot::bare(101)).expect_err("no text has an odd count");
         assert!(nearest == 100 || nearest == 102, "{nearest}");
-        assert!(cutter.cut(at(77), 100).is_ok());
+        assert!(cutter.cut(at(77), Slot::bare(100)).is_ok());
     }
 
     proptest! {
@@ -299,14 +351,14 @@ mod tests {
         #[test]
         fn every_length_is_exact(word in 0..2_000_000usize, skip in 0..3usize, tokens in 1..3000usize, cut in 0..5usize) {
             let toy = Toy::shared(ALL_EXACT[cut]);
-            let text = cutter(Arc::clone(&toy)).cut(Start { skip, ..at(word) }, tokens);
+            let text = cutter(Arc::clone(&toy)).cut(Start { skip, ..at(word) }, Slot::bare(tokens));
             prop_assert_eq!(text.map(|t| toy.count(&t)), Ok(tokens));
         }
 
         #[test]
         fn every_short_length_is_exact(word in 0..2_000_000usize, tokens in 1..12usize, cut in 0..5usize) {
             let toy = Toy::shared(ALL_EXACT[cut]);
-            let text = cutter(Arc::clone(&toy)).cut(at(word), tokens);
+            let text = cutter(Arc::clone(&toy)).cut(at(word), Slot::bare(tokens));
             prop_assert_eq!(text.map(|t| toy.count(&t)), Ok(tokens));
         }
     }

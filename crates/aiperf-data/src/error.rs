@@ -31,6 +31,62 @@ pub enum DataError {
         /// Tokens that the tokenizer adds.
         specials: u64,
     },
+    /// A length that leaves no room for what a request cannot be without.
+    #[error(
+        "{what} of {asked} cannot be: the least possible is {least} ({parts}){}; ask for more, or pass --isl-below-minimum floor to \
+         send the shortest that can be",
+        place.as_ref().map(|p| format!(", and {p} asks for less")).unwrap_or_default()
+    )]
+    BelowLeast {
+        /// Which length.
+        what: &'static str,
+        /// Tokens asked for.
+        asked: u64,
+        /// The least that can be.
+        least: u64,
+        /// What it is made of.
+        parts: String,
+        /// Whose length it is, unless it is everyone's.
+        place: Option<String>,
+    },
+    /// A system message too short for the marker on it.
+    #[error(
+        "a shared system prompt of {asked} tokens has no room for its cache-bust marker: the least possible is {least}; ask for more, or \
+         put the marker on the first turn (--cache-bust first_turn_prefix)"
+    )]
+    SystemBelowLeast {
+        /// Tokens asked for.
+        asked: u64,
+        /// The least that can be.
+        least: u64,
+    },
+    /// The chat template refuses a request of this shape.
+    #[error("the chat template takes no {}: {problem}; drop what asks for it, or --apply-chat-template", what.trim_start_matches("a "))]
+    Template {
+        /// What it was given.
+        what: &'static str,
+        /// Its own words.
+        problem: aiperf_tokens::TemplateError,
+    },
+    /// Several texts in a message, where lengths are those of the rendered request.
+    #[error(
+        "--batch-size {batch} puts several texts into one message, and servers join them in different ways, so no length with the chat \
+         template is sure; drop --apply-chat-template or the batch size"
+    )]
+    BatchWithTemplate {
+        /// Texts of a turn.
+        batch: usize,
+    },
+    /// More turns than requests can be numbered.
+    #[error("conversation {entry} draws {turns} turns; the most is {most}")]
+    TooManyTurns {
+        /// The conversation.
+        entry: usize,
+        /// Turns drawn.
+        turns: u64,
+        /// The most.
+        most: u64,
+    },
     /// A workload without entries.
     #[error("a data set needs at least 1 entry")]
     NoEntries,

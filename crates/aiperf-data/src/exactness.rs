@@ -11,7 +11,8 @@ use proptest::prelude::*;
 
 use crate::corpus::SONNET;
 use crate::cut::{Cutter, Start};
-use crate::toys::plan;
+use crate::slot::Slot;
+use crate::toys::{context, plan};
 use crate::workload::{Visit, Workload};
 
 /// Made by `testdata/train.py`, which says what each stands for.
@@ -42,7 +43,7 @@ fn of_corpus(
     let set = SyntheticPlan { corpus, batch, ..SyntheticPlan::sonnet(10_000, isl, None) };
     let mut plan = plan(DatasetPlan::Synthetic(set), kind);
     plan.seed = seed;
-    crate::open(&plan, Some(Arc::clone(&TOKENIZERS[tokenizer]))).expect("a good plan")
+    crate::open(&plan, Some(Arc::clone(&TOKENIZERS[tokenizer])), context()).expect("a good plan")
 }
 
 /// Tokens that a server with this tokenizer counts for a bare prompt, and tokens asked for.
@@ -69,7 +70,7 @@ fn short_and_long_lengths_are_exact_with_every_tokenizer() {
             for draw in 0..(20_000 / tokens).clamp(1, 12) {
                 let word = words.lane(tokens as u64).at(draw as u64).position(SONNET.pieces());
                 let text = cutter
-                    .cut(Start { first: SONNET.nth(word), skip: 0 }, tokens)
+                    .cut(Start { first: SONNET.nth(word), skip: 0 }, Slot::bare(tokens))
                     .expect("a length that can be had");
                 assert_eq!(tokenizer.count(&text), tokens, "{tokenizer:?} word {word}");
             }

@@ -9,6 +9,7 @@ use serde_json::json;
 use crate::corpus::SONNET;
 use crate::cut::Cutter;
 use crate::search::search;
+use crate::slot::Slot;
 
 /// Prompts are up to 2 to the power of this many tokens.
 const BITS: u64 = 11;
@@ -74,9 +75,9 @@ pub fn check_lengths(
         let asked = (low + draw.below(low)) as usize;
         let start = SONNET.start(draws, index as u64);
         check.longest = check.longest.max(asked);
-        let by_sums = cutter.by_sums(start, asked);
+        let by_sums = cutter.by_sums(start, Slot::bare(asked));
         check.by_sums += usize::from(by_sums.is_some());
-        let text = by_sums.map_or_else(|| search(&SONNET, &**tokenizer, start, asked), Ok);
+        let text = by_sums.map_or_else(|| search(&SONNET, &**tokenizer, start, Slot::bare(asked)), Ok);
         let text = match text {
             Ok(text) => text,
             Err(nearest) => {

@@ -14,11 +14,15 @@ mod error;
 #[cfg(test)]
 mod exactness;
 mod file;
+mod framing;
+mod layout;
 mod lengths;
 mod markers;
 mod models;
+mod opening;
 mod random;
 mod search;
+mod slot;
 mod spread;
 mod synthetic;
 #[cfg(test)]
@@ -28,22 +32,35 @@ mod workload;
 use std::sync::Arc;
 
 use aiperf_core::plan::{DatasetPlan, FileFormat, Plan};
-use aiperf_tokens::Tokenizer;
+use aiperf_tokens::{TemplateClock, Tokenizer};
 
 pub use error::{DataError, RowProblem};
 pub use lengths::{GuessErrors, LengthCheck, LengthMiss, check_lengths};
 pub use markers::{MarkerCost, marker, marker_cost};
 pub use workload::{Sequential, Visit, Workload, WorkloadFacts, WorkloadKind, repeat_notes};
 
+/// What a workload takes from the run beside its plan.
+#[derive(Debug, Clone, Copy)]
+pub struct OpenContext<'a> {
+    /// The run's own id, which cache-bust markers are made from.
+    pub run_id: &'a str,
+    /// The moment that chat templates see.
+    pub now: TemplateClock,
+}
+
 /// Opens the workload of a plan. Synthetic prompts need the run's `tokenizer`; files do not.
-pub fn open(plan: &Plan, tokenizer: Option<Arc<dyn Tokenizer>>) -> Result<Arc<dyn Workload>, DataError> {
+pub fn open(
+    plan: &Plan,
+    tokenizer: Option<Arc<dyn Tokenizer>>,
+    context: OpenContext<'_>,
+) -> Result<Arc<dyn Workload>, DataError> {
     match &plan.dataset {
         DatasetPlan::Synthetic(set) => {
             let tokenizer = tokenizer.ok_or(DataError::NoTokenizer)?;
-            Ok(Arc::new(synthetic::Synthetic::new(plan, set, tokenizer)?))
+            Ok(Arc::new(synthetic::Synthetic::new(plan, set, tokenizer, &context)?))
         }
         DatasetPlan::File(set) => match set.format {
-            FileFormat::SingleTurn => Ok(Arc::new(file::SingleTurnFile::open(plan, set)?)),
+            FileFormat::SingleTurn => Ok(Arc::new(file::SingleTurnFile::open(plan, set, &context)?)),
         },
     }
 }

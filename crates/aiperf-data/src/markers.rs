@@ -5,9 +5,12 @@
 
 use std::fmt::Write as _;
 
-use aiperf_core::plan::MarkerTarget;
+use aiperf_core::conversation::Turn;
+use aiperf_core::plan::{CacheBustPlan, MarkerTarget};
 use aiperf_tokens::Tokenizer;
 use sha2::{Digest, Sha256};
+
+use crate::workload::Visit;
 
 /// Hexadecimal digits of a digest that a marker shows.
 const DIGITS: usize = 12;
@@ -35,6 +38,83 @@ pub fn marker(target: MarkerTarget, benchmark_id: &str, pass: u64, index: u64, t
         out.push_str("\n\n");
     }
     out
+}
+
+/// The markers of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Marking {
+    target: MarkerTarget,
+    run_id: String,
+}
+
+/// A marker and the end of the text it belongs to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Marker {
+    pub(crate) text: String,
+    pub(crate) is_suffix: bool,
+}
+
+impl Marking {
+    /// The markers of `plan` in the run `run_id`, which a pinned id replaces.
+    pub(crate) fn new(plan: &CacheBustPlan, run_id: &str) -> Self {
+        let run_id = plan.run_id.clone().unwrap_or_else(|| run_id.to_owned());
+        Self { target: plan.target, run_id }
+    }
+
+    /// Where markers land.
+    pub(crate) const fn target(&self) -> MarkerTarget {
+        self.target
+    }
+
+    /// The marker of the session `visit`, whose conversation is called `trace`; the warm-up family marks warm-up alone.
+    pub(crate) fn marker(&self, visit: Visit, trace: &str) -> Option<Marker> {
+        if self.target.is_warmup_isolation() && !visit.warmup {
+            return None;
+        }
+        let text = marker(self.target, &self.run_id, visit.session, visit.session, trace);
+        Some(Marker { text, is_suffix: self.target.is_suffix() })
+    }
+
+    /// The most tokens that a marker of this run can add, whatever its digest is cut into.
+    pub(crate) fn most_tokens(&self, tokenizer: &dyn Tokenizer) -> usize {
+        if self.target.is_warmup_isolation() {
+            return tokenizer.count(&marker(self.target, "", 0, 0, ""));
+        }
+        // No vocabulary cuts an ASCII letter in two.
+        tokenizer.count("[rid:")
+            + DIGITS
+            + tokenizer.count(if self.target.is_suffix() { "]" } else { "]\n\n" })
+            + if self.target.is_suffix() { tokenizer.count("\n\n") } else { 0 }
+    }
+}
+
+impl Marker {
+    /// `text` with the marker at its end of it. A text that has it already stays as it is.
+    pub(crate) fn put(&self, text: &str) -> String {
+        let bare = self.text.trim();
+        let has_it = if self.is_suffix { text.ends_with(bare) } else { text.starts_with(bare) };
+        if has_it {
+            return text.to_owned();
+        }
+        if self.is_suffix { [text, self.text.as_str()].concat() } else { [self.text.as_str(), text].concat() }
+    }
+
+    /// Marks the first text of a turn, which is a request of its own.
+    pub(crate) fn put_on_turn(&self, turn: &mut Turn) {
+        if let Some(text) = turn.texts.first_mut() {
+            *text = self.put(text);
+        }
+    }
+
+    /// What it puts before a text.
+    pub(crate) fn before(&self) -> &str {
+        if self.is_suffix { "" } else { &self.text }
+    }
+
+    /// What it puts behind a text.
+    pub(crate) fn after(&self) -> &str {
+        if self.is_suffix { &self.text } else { "" }
+    }
 }
 
 /// What markers cost, tokens.

@@ -7,6 +7,7 @@ use aiperf_tokens::Tokenizer;
 
 use crate::corpus::{Corpus, Place, is_tight};
 use crate::cut::Start;
+use crate::slot::Slot;
 
 /// Starts tried, one piece after the other.
 const STARTS: usize = 16;
@@ -19,14 +20,14 @@ const LOOK_AHEAD: usize = 24;
 /// Letters tried at the end when no piece fits: most vocabularies have them as single tokens.
 const LETTERS: &str = "aIoes1290tnrxzq";
 
-/// A text of exactly `tokens` tokens from near `start`, or the nearest count found.
+/// A text that has exactly the slot's tokens in it, from near `start`, or the nearest count found.
 pub(crate) fn search(
     corpus: &Corpus,
     tokenizer: &dyn Tokenizer,
     start: Start,
-    tokens: usize,
+    slot: Slot<'_>,
 ) -> Result<String, usize> {
-    let mut tries = Tries { tokenizer, tokens, nearest: 0 };
+    let mut tries = Tries { tokenizer, slot, nearest: 0 };
     (0..STARTS)
         .find_map(|shift| tries.from(corpus, Start { first: corpus.later(start.first, shift), ..start }))
         .ok_or(tries.nearest)
@@ -34,27 +35,28 @@ pub(crate) fn search(
 
 struct Tries<'a> {
     tokenizer: &'a dyn Tokenizer,
-    tokens: usize,
-    /// The count nearest to `tokens` of all tried.
+    slot: Slot<'a>,
+    /// The count nearest to the slot's of all tried.
     nearest: usize,
 }
 
 impl Tries<'_> {
     fn count(&mut self, text: &str) -> usize {
-        let count = self.tokenizer.count(text);
-        if count.abs_diff(self.tokens) < self.nearest.abs_diff(self.tokens) {
+        let count = self.slot.count(self.tokenizer, text);
+        if count.abs_diff(self.slot.tokens) < self.nearest.abs_diff(self.slot.tokens) {
             self.nearest = count;
         }
         count
     }
 
     fn fits(&mut self, text: &str) -> bool {
-        !text.is_empty() && is_tight(text) && self.count(text) == self.tokens
+        !text.is_empty() && is_tight(text) && self.count(text) == self.slot.tokens
     }
 
     fn from(&mut self, corpus: &Corpus, start: Start) -> Option<String> {
         let pieces = self.longest(corpus, start)?;
-        let mut text = start.text(corpus, pieces);
+        let joins = self.slot.joins;
+        let mut text = start.text(corpus, pieces, joins);
         if self.fits(&text) {
             return Some(text);
         }
@@ -64,7 +66,7 @@ impl Tries<'_> {
 
     /// Adds the beginning of `piece`, letter by letter.
     fn grow(&mut self, text: &mut String, piece: &str) -> Option<String> {
-        let piece = if text.is_empty() { piece.trim_start() } else { piece };
+        let piece = if text.is_empty() && !self.slot.joins { piece.trim_start() } else { piece };
         for letter in piece.chars() {
             text.push(letter);
             if self.fits(text) {
@@ -77,17 +79,17 @@ impl Tries<'_> {
     /// Puts later pieces, or single letters, in place of the last pieces.
     fn replace(&mut self, corpus: &Corpus, start: Start, pieces: usize, next: Place) -> Option<String> {
         for given_up in 0..=pieces.min(MOST_GIVEN_UP) {
-            let base = start.text(corpus, pieces - given_up);
+            let base = start.text(corpus, pieces - given_up, self.slot.joins);
             let mut candidate = next;
             for _ in 0..LOOK_AHEAD {
                 candidate = corpus.later(candidate, 1);
                 let text = format!("{base}{}", corpus.piece(candidate).trim_end());
-                let text = if base.is_empty() { text.trim_start() } else { &text };
+                let text = if base.is_empty() && !self.slot.joins { text.trim_start() } else { &text };
                 if self.fits(text) {
                     return Some(text.to_owned());
                 }
             }
-            let space = if base.is_empty() || !is_tight(&base) { "" } else { " " };
+            let space = if (base.is_empty() && !self.slot.joins) || !is_tight(&base) { "" } else { " " };
             for letter in LETTERS.chars() {
                 for text in [format!("{base}{space}{letter}"), format!("{base}{letter}")] {
                     if self.fits(&text) {
@@ -103,28 +105,29 @@ impl Tries<'_> {
     /// no number of pieces reaches them.
     fn longest(&mut self, corpus: &Corpus, start: Start) -> Option<usize> {
         let (mut low, mut low_count) = (0, 0);
-        let mut high = self.tokens.max(1);
-        let mut high_count = self.count(&start.text(corpus, high));
-        while high_count <= self.tokens {
-            if high_count == self.tokens {
+        let (tokens, joins) = (self.slot.tokens, self.slot.joins);
+        let mut high = tokens.max(1);
+        let mut high_count = self.count(&start.text(corpus, high, joins));
+        while high_count <= tokens {
+            if high_count == tokens {
                 return Some(high);
             }
-            if high_count <= low_count && high > 8 * self.tokens.max(MOST_IDLE) {
+            if high_count <= low_count && high > 8 * tokens.max(MOST_IDLE) {
                 return None;
             }
             (low, low_count) = (high, high_count);
             high *= 2;
-            high_count = self.count(&start.text(corpus, high));
+            high_count = self.count(&start.text(corpus, high, joins));
         }
         // Interpolation lands within a few pieces of the end at once; halving in turn bounds the number of steps.
         let mut halve = false;
         while high - low > 1 {
-            let share = (self.tokens - low_count) as f64 / (high_count - low_count) as f64;
+            let share = (tokens - low_count) as f64 / (high_count - low_count) as f64;
             let guess = if halve { low.midpoint(high) } else { low + ((high - low) as f64 * share) as usize };
             halve = !halve;
             let middle = guess.clamp(low + 1, high - 1);
-            let count = self.count(&start.text(corpus, middle));
-            if count <= self.tokens {
+            let count = self.count(&start.text(corpus, middle, joins));
+            if count <= tokens {
                 (low, low_count) = (middle, count);
             } else {
                 (high, high_count) = (middle, count);

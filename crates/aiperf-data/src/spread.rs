@@ -1,8 +1,6 @@
 //! How long a prompt and its answer are to be: the plan's lengths, drawn.
 
-use aiperf_core::plan::{
-    LengthPair, LengthPlan, LengthShape, LengthsPlan, RandomStyle, Weighted, WindowPlan,
-};
+use aiperf_core::plan::{LengthPlan, LengthShape, LengthsPlan, RandomStyle, Weighted, WindowPlan};
 use aiperf_rng::elementary::{exp, ln};
 use aiperf_rng::{Draws, Key, Stream};
 
@@ -13,9 +11,16 @@ pub(crate) const MOST_TOKENS: u64 = 100_000_000;
 
 /// A length, drawn from the words of one index.
 pub(crate) fn draw_length(plan: &LengthPlan, draws: &mut Draws) -> u64 {
-    match sample(plan, draws) {
+    draw_length_above(plan, draws, 0)
+}
+
+/// As [`draw_length`], for lengths of which `fixed` tokens cannot be left out: what a curve gives is above them. The spread is that of
+/// the part that can vary, as in AIPerf, which takes the fixed part off the mean, draws again what is negative, and sends both. A
+/// length that the plan itself gives stays as it is.
+pub(crate) fn draw_length_above(plan: &LengthPlan, draws: &mut Draws, fixed: u64) -> u64 {
+    match sample(plan, draws, fixed as f64) {
         Sample::Given(length) => (length.round_ties_even() as u64).max(1),
-        Sample::Drawn(length) => (length.ceil() as u64).max(1),
+        Sample::Drawn(length) => (length.ceil() as u64).max(fixed + 1),
     }
 }
 
@@ -25,16 +30,22 @@ enum Sample {
     Drawn(f64),
 }
 
-fn sample(plan: &LengthPlan, draws: &mut Draws) -> Sample {
+fn sample(plan: &LengthPlan, draws: &mut Draws, fixed: f64) -> Sample {
     let sample = match &plan.shape {
         LengthShape::Normal { mean, stddev } if stddev.is_nan() || *stddev <= 0.0 => Sample::Given(*mean),
-        LengthShape::Normal { mean, stddev } => Sample::Drawn(draws.positive_normal(*mean, *stddev)),
+        // A mean below what cannot be left out is a length of the plan's own, and refused as one.
+        LengthShape::Normal { mean, .. } if *mean <= fixed && fixed > 0.0 => Sample::Given(*mean),
+        LengthShape::Normal { mean, stddev } => {
+            Sample::Drawn(fixed + draws.positive_normal(*mean - fixed, *stddev))
+        }
         LengthShape::LogNormal { mean, median } => {
             // The mean of a log-normal is its median times e^(sigma²/2).
             let sigma = (2.0 * ln(mean / median)).max(0.0).sqrt();
             Sample::Drawn(median * exp(sigma * draws.normal()))
         }
-        LengthShape::Peaks(peaks) => choose(peaks, draws).map_or(Sample::Given(1.0), |p| sample(p, draws)),
+        LengthShape::Peaks(peaks) => {
+            choose(peaks, draws).map_or(Sample::Given(1.0), |p| sample(p, draws, fixed))
+        }
         LengthShape::Points(points) => Sample::Given(choose(points, draws).copied().unwrap_or(1.0)),
     };
     let clamp =
@@ -110,15 +121,6 @@ pub(crate) fn window_text(style: RandomStyle, drawn: u64, specials: u64) -> u64 
     }
 }
 
-/// The length of one text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TextLength {
-    /// Tokens asked for, as the server counts.
-    pub(crate) asked: u64,
-    /// Tokens of the bare text.
-    pub(crate) bare: u64,
-}
-
 /// The plan's lengths by position; each is a function of seed and position.
 #[derive(Debug)]
 pub(crate) struct Lengths {
@@ -155,21 +157,24 @@ impl Lengths {
         })
     }
 
-    /// The length of a text of an entry.
-    pub(crate) fn text(&self, entry: u64, text: u64) -> Result<TextLength, DataError> {
-        let length = match &self.plan {
+    /// Tokens asked for of a text of turn number `turn` of the workload, `fixed` of which cannot be left out.
+    pub(crate) fn text(&self, turn: u64, text: u64, fixed: u64) -> Result<u64, DataError> {
+        let asked = match &self.plan {
             LengthsPlan::Apart { isl, .. } => {
-                self.asked(draw_length(isl, &mut self.inputs.lane(text).at(entry)))
+                draw_length_above(isl, &mut self.inputs.lane(text).at(turn), fixed)
             }
-            LengthsPlan::Pairs(pairs) => self.asked(self.pair(pairs, entry).0),
+            LengthsPlan::Pairs(pairs) => {
+                let mut draws = self.pairs.at(turn);
+                choose(pairs, &mut draws).map_or(1, |p| draw_length_above(&p.isl, &mut draws, fixed))
+            }
             LengthsPlan::Window(window) => {
                 let window = Window::of_input(self.style, window, self.specials);
-                let drawn = window.draw(&mut self.inputs.at(entry));
-                self.bare(window_text(self.style, drawn, self.specials).max(1))
+                let drawn = window.draw(&mut self.inputs.at(turn));
+                window_text(self.style, drawn, self.specials).max(1) + self.specials
             }
         };
-        check_length(length.asked)?;
-        Ok(length)
+        check_length(asked)?;
+        Ok(asked)
     }
 
     /// The output length asked for with an entry.
@@ -178,26 +183,14 @@ impl Lengths {
             LengthsPlan::Apart { osl, .. } => {
                 osl.as_ref().map(|osl| draw_length(osl, &mut self.outputs.at(entry)))
             }
-            LengthsPlan::Pairs(pairs) => Some(self.pair(pairs, entry).1),
+            LengthsPlan::Pairs(pairs) => {
+                let pair = choose(pairs, &mut self.pairs.at(entry));
+                Some(pair.map_or(1, |p| draw_length(&p.osl, &mut self.pairs.lane(1).at(entry))))
+            }
             LengthsPlan::Window(window) => {
                 Some(Window::of_output(self.style, window).draw(&mut self.outputs.at(entry)))
             }
         }
-    }
-
-    /// A text of `bare` tokens, whatever the plan draws.
-    pub(crate) fn bare(&self, bare: u64) -> TextLength {
-        TextLength { asked: bare + self.specials, bare }
-    }
-
-    fn asked(&self, asked: u64) -> TextLength {
-        TextLength { asked, bare: asked.saturating_sub(self.specials).max(1) }
-    }
-
-    fn pair(&self, pairs: &[Weighted<LengthPair>], entry: u64) -> (u64, u64) {
-        let mut draws = self.pairs.at(entry);
-        choose(pairs, &mut draws)
-            .map_or((1, 1), |p| (draw_length(&p.isl, &mut draws), draw_length(&p.osl, &mut draws)))
     }
 }
 
@@ -207,7 +200,8 @@ fn check_length(asked: u64) -> Result<(), DataError> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use aiperf_core::plan::LengthPair;
+    use std::collections::{BTreeMap, BTreeSet};
 
     use super::*;
 
@@ -302,11 +296,11 @@ mod tests {
         let lengths = Lengths::new(&plan, RandomStyle::Vllm, 0, Key::new(1)).expect("a good plan");
         let mut short = 0;
         for entry in 0..4000 {
-            let isl = lengths.text(entry, 0).expect("short enough");
-            assert_eq!(isl, lengths.text(entry, 3).expect("the same for all texts of a batch"));
+            let isl = lengths.text(entry, 0, 0).expect("short enough");
+            assert_eq!(isl, lengths.text(entry, 3, 0).expect("the same for all texts of a batch"));
             let osl = lengths.output(entry).expect("pairs have one");
-            assert!(osl.abs_diff(isl.asked * 10) < 20, "{isl:?} {osl}");
-            short += u32::from(isl.asked == 100);
+            assert!(osl.abs_diff(isl * 10) < 20, "{isl:?} {osl}");
+            short += u32::from(isl == 100);
         }
         assert!(short.abs_diff(1200) < 116, "4 standard errors: {short}");
     }
@@ -333,10 +327,9 @@ mod tests {
     fn windows_drive_lengths_by_themselves() {
         let plan = LengthsPlan::Window(WindowPlan { isl: 100, osl: 50, isl_ratio: 0.1, osl_ratio: 0.2 });
         let lengths = Lengths::new(&plan, RandomStyle::Vllm, 1, Key::new(1)).expect("a good plan");
-        let isls: BTreeMap<u64, u64> =
-            (0..2000).map(|i| lengths.text(i, 0).expect("short enough")).map(|l| (l.bare, l.asked)).collect();
-        assert_eq!(isls.iter().next(), Some((&89, &90)), "floor of 99 × 0.9, and the special");
-        assert_eq!(isls.iter().next_back(), Some((&109, &110)));
+        let isls: BTreeSet<u64> = (0..2000).map(|i| lengths.text(i, 0, 1).expect("short enough")).collect();
+        assert_eq!(isls.first(), Some(&90), "floor of 99 × 0.9, and the special");
+        assert_eq!(isls.last(), Some(&110));
         assert_eq!(isls.len(), 21);
         let osls: Vec<u64> = (0..2000).filter_map(|i| lengths.output(i)).collect();
         assert_eq!((osls.iter().min(), osls.iter().max()), (Some(&40), Some(&60)));

@@ -1,42 +1,101 @@
-//! Prompts made here: one turn each, of exactly the lengths asked for.
+//! Conversations made here: turns of exactly the lengths asked for, behind a system message, a user context or a prefix where those
+//! are wanted.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use aiperf_core::conversation::{ContextMode, Conversation, Turn, TurnLength};
-use aiperf_core::plan::{CorpusPlan, Plan, SyntheticPlan};
+use aiperf_core::plan::{DelayPlan, Plan, SyntheticPlan, TurnsPlan};
 use aiperf_rng::{Key, Stream};
 use aiperf_tokens::Tokenizer;
 use serde_json::Map;
 
-use crate::corpus::{SONNET, coding};
-use crate::cut::Cutter;
+use crate::OpenContext;
 use crate::error::DataError;
+use crate::framing::{Framing, Place};
+use crate::layout::Renderer;
+use crate::markers::{Marker, Marking};
 use crate::models::Models;
-use crate::random::Random;
-use crate::spread::{Lengths, TextLength};
+use crate::opening::Texts;
+use crate::slot::Slot;
+use crate::spread::{Lengths, draw_length};
 use crate::workload::{Visit, Workload, WorkloadFacts, WorkloadKind, plural};
 
-/// Single-turn prompts of one or more texts.
+/// Texts that are single tokens in most vocabularies: the shortest a message can hold.
+const SHORTEST: [&str; 6] = ["I", "a", "1", "The", "x", "0"];
+/// Most turns of a conversation: requests of a session are numbered in 16 bits.
+const MOST_TURNS: u64 = u16::MAX as u64;
+
+/// See the module.
 ///
-/// The texts of all entries are numbered through, and text `n` begins at its own place of the corpus: no two of the first
-/// million or so are the same.
+/// Turns are numbered through: those that come first in their conversations, then all second ones, and so on. Text `n` begins at
+/// its own place of the corpus, so no two of the first million or so are the same.
 #[derive(Debug)]
 pub(crate) struct Synthetic {
     entries: usize,
     batch: u64,
+    floor: bool,
     lengths: Lengths,
-    /// Tokens the server puts around each text and counts.
+    /// Tokens the server puts before each plain prompt and counts.
     specials: u64,
+    /// Tokens of prompts beside what a tool draws for them, where lengths are those of rendered requests.
+    drawn_specials: u64,
     models: Models,
     tokenizer: Arc<dyn Tokenizer>,
     texts: Texts,
+    turns: TurnsPlan,
+    turn_counts: Stream,
+    delays: Stream,
+    prefixes: Option<(Stream, u64, u64)>,
+    system: System,
+    context_tokens: Option<u64>,
+    marking: Option<Marking>,
+    framing: Option<Framing>,
+    least: Least,
+    totals: Totals,
+    notes: Vec<String>,
 }
 
-/// Where texts come from.
+/// The system message.
 #[derive(Debug)]
-enum Texts {
-    Cut(Cutter, Stream),
-    Random(Random),
+enum System {
+    None,
+    /// The user's own words.
+    Verbatim(String),
+    /// Made once, unless each session's is marked.
+    Made {
+        tokens: u64,
+        text: OnceLock<String>,
+    },
+}
+
+/// The least that can be asked for, tokens.
+#[derive(Debug, Clone, Copy, Default)]
+struct Least {
+    first: u64,
+    later: u64,
+}
+
+/// What the workload comes to.
+#[derive(Debug, Clone, Copy, Default)]
+struct Totals {
+    turns: u64,
+    most_turns: usize,
+    /// Turns that ask for less than can be.
+    short: u64,
+}
+
+/// The messages before the first turn.
+struct Opening {
+    system: Option<String>,
+    context: Option<String>,
+    /// Tokens of both, each alone.
+    tokens: u64,
+}
+
+impl Opening {
+    fn contents(&self) -> Vec<&str> {
+        self.system.iter().chain(&self.context).map(String::as_str).collect()
+    }
 }
 
 impl Synthetic {
@@ -44,78 +103,332 @@ impl Synthetic {
         plan: &Plan,
         set: &SyntheticPlan,
         tokenizer: Arc<dyn Tokenizer>,
+        context: &OpenContext<'_>,
     ) -> Result<Self, DataError> {
         if set.entries == 0 {
             return Err(DataError::NoEntries);
         }
         let key = Key::new(plan.seed);
+        let has_messages = plan.endpoint.kind.has_messages();
         // A chat template brings its own specials and is not part of the bare text's length.
-        let specials = if plan.endpoint.kind.has_messages() { 0 } else { tokenizer.prompt_specials() as u64 };
-        let lengths = Lengths::new(&set.lengths, set.style, specials, key)?;
-        let cut = |corpus| {
-            Texts::Cut(Cutter::new(corpus, Arc::clone(&tokenizer)), key.purpose("dataset.prompt.corpus"))
-        };
-        let texts = match set.corpus {
-            CorpusPlan::Sonnet => cut(Arc::clone(&SONNET)),
-            CorpusPlan::Coding => cut(coding(plan.seed)),
-            CorpusPlan::Random => Texts::Random(Random::new(set, plan.seed, Arc::clone(&tokenizer))?),
-        };
-        let batch = set.batch.max(1) as u64;
-        Ok(Self {
-            entries: set.entries,
-            batch,
-            lengths,
-            specials,
-            models: Models::new(plan)?,
-            tokenizer,
-            texts,
-        })
-    }
-
-    fn length(&self, entry: u64, text: u64) -> Result<TextLength, DataError> {
-        match &self.texts {
-            Texts::Random(random) if let Some(parity) = random.parity() => {
-                Ok(self.lengths.bare(parity.input(entry)))
-            }
-            _ => self.lengths.text(entry, text),
+        let specials = if has_messages { 0 } else { tokenizer.prompt_specials() as u64 };
+        let with_template = plan.chat_template && has_messages && tokenizer.chat_template().is_some();
+        if with_template && set.batch > 1 {
+            return Err(DataError::BatchWithTemplate { batch: set.batch });
         }
-    }
-
-    fn output(&self, entry: u64) -> Option<u64> {
-        match &self.texts {
-            Texts::Random(random) if let Some(parity) = random.parity() => Some(parity.output(entry)),
-            _ => self.lengths.output(entry),
-        }
-    }
-
-    /// Text number `text` of the workload.
-    fn text(&self, text: u64, tokens: usize) -> Result<String, DataError> {
-        let made = match &self.texts {
-            Texts::Cut(cutter, starts) => cutter.cut(cutter.corpus().start(*starts, text), tokens),
-            Texts::Random(random) => random.text(text, tokens),
-        };
-        made.map_err(|nearest| DataError::NoTextOfLength {
-            tokenizer: self.tokenizer.name().to_owned(),
-            asked: tokens,
-            nearest,
-        })
-    }
-
-    fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
-        if self.specials > 0 {
-            notes.extend(self.too_short());
+        if plan.chat_template && has_messages && !with_template {
+            notes.push(format!(
+                "tokenizer '{}' has no chat template, so --apply-chat-template changes nothing: lengths are those of the bare texts",
+                tokenizer.name()
+            ));
         }
-        if let Texts::Random(random) = &self.texts
-            && let Some(parity) = random.parity()
+        let system = match (&plan.system_prompt, set.system_tokens) {
+            (Some(text), _) => System::Verbatim(text.clone()),
+            (None, Some(tokens)) => System::Made { tokens, text: OnceLock::new() },
+            (None, None) => System::None,
+        };
+        let framing = with_template
+            .then(|| {
+                let renderer = Renderer::new(Arc::clone(&tokenizer), context.now, &plan.endpoint.extra);
+                let has_system = !matches!(system, System::None);
+                let has_context = set.user_context_tokens.is_some();
+                Framing::new(renderer, has_system, has_context, is_several(set))
+            })
+            .transpose()?;
+        let mut workload = Self {
+            entries: set.entries,
+            batch: set.batch.max(1) as u64,
+            floor: set.floor,
+            lengths: Lengths::new(&set.lengths, set.style, specials, key)?,
+            specials,
+            drawn_specials: if has_messages && !with_template {
+                0
+            } else {
+                tokenizer.prompt_specials() as u64
+            },
+            models: Models::new(plan)?,
+            texts: Texts::new(plan, set, Arc::clone(&tokenizer))?,
+            tokenizer,
+            turns: set.turns.clone(),
+            turn_counts: key.purpose("dataset.turn.count"),
+            delays: key.purpose("dataset.turn.delay"),
+            prefixes: set.prefixes.map(|prefixes| {
+                (key.purpose("dataset.prefix.choice"), prefixes.pool as u64, prefixes.tokens)
+            }),
+            system,
+            context_tokens: set.user_context_tokens,
+            marking: plan.cache_bust.as_ref().map(|plan| Marking::new(plan, context.run_id)),
+            framing,
+            least: Least::default(),
+            totals: Totals::default(),
+            notes,
+        };
+        workload.least = workload.find_least()?;
+        workload.totals = workload.check()?;
+        workload.notes.extend(workload.more_notes());
+        Ok(workload)
+    }
+
+    /// The marker lands on the system message.
+    fn marks_system(&self) -> bool {
+        let wants_system = self.marking.as_ref().is_some_and(|marking| marking.target().wants_system());
+        wants_system && !matches!(self.system, System::None)
+    }
+
+    fn find_least(&self) -> Result<Least, DataError> {
+        let marker = self.marking.as_ref().map_or(0, |marking| marking.most_tokens(&*self.tokenizer));
+        let on_system = self.marks_system();
+        if on_system
+            && let System::Made { tokens, .. } = self.system
+            && tokens <= marker as u64
         {
+            return Err(DataError::SystemBelowLeast { asked: tokens, least: marker as u64 + 1 });
+        }
+        let on_user = if on_system { 0 } else { marker };
+        // Behind a prefix nothing need follow.
+        let shortest: &[&str] = if self.prefixes.is_some() { &["", "I", "a"] } else { &SHORTEST };
+        let least_in = |slot: Slot<'_>| {
+            shortest.iter().map(|text| slot.count(&*self.tokenizer, text)).min().unwrap_or(1) as isize
+        };
+        let Some(framing) = &self.framing else {
+            let bare = least_in(Slot::bare(0)) as u64 + on_user as u64;
+            return Ok(Least { first: (bare + self.specials).max(1), later: 1 });
+        };
+        let opening = self.opening(0, None)?;
+        let contents = opening.contents();
+        let place = framing.first(&contents);
+        let first = match &place.rendered {
+            Some(_) => {
+                shortest.iter().map(|text| framing.render_first(&contents, text)).min().unwrap_or(1) as isize
+            }
+            None => place.outside + least_in(place.slot(0)),
+        };
+        let beside = (opening.tokens + framing.wraps() as u64) as isize;
+        let place = framing.later();
+        let later_of = |text: &&str| match &place.rendered {
+            Some(_) => framing.render_later(text) as isize,
+            None => place.outside + place.slot(0).count(&*self.tokenizer, text) as isize,
+        };
+        let later = SHORTEST.iter().map(later_of).min().unwrap_or(1);
+        Ok(Least { first: (first - beside + on_user as isize).max(1) as u64, later: later.max(1) as u64 })
+    }
+
+    /// Looks at every length that will be asked for, so that none is found impossible in the middle of a run.
+    fn check(&self) -> Result<Totals, DataError> {
+        let mut totals = Totals::default();
+        for entry in 0..self.entries as u64 {
+            let turns = self.turns_of(entry);
+            if turns > MOST_TURNS {
+                return Err(DataError::TooManyTurns { entry: entry as usize, turns, most: MOST_TURNS });
+            }
+            totals.turns += turns;
+            totals.most_turns = totals.most_turns.max(turns as usize);
+            for turn in 0..turns {
+                for text in 0..self.batch {
+                    let asked = self.asked(entry, turn, text)?;
+                    if asked >= self.least_of(turn, text) {
+                        continue;
+                    }
+                    // A BOS alone that does not fit is no reason to refuse: the shortest prompt is sent, and a note says so.
+                    if !self.floor && (self.framing.is_some() || self.marking.is_some()) {
+                        return Err(self.below(entry, turn, text, asked));
+                    }
+                    totals.short += 1;
+                }
+            }
+        }
+        Ok(totals)
+    }
+
+    fn least_of(&self, turn: u64, text: u64) -> u64 {
+        match (turn, text) {
+            (0, 0) => self.least.first,
+            // The marker is on the first text alone.
+            (0, _) => 1 + self.specials,
+            _ => self.least.later,
+        }
+    }
+
+    fn below(&self, entry: u64, turn: u64, text: u64, asked: u64) -> DataError {
+        let mut parts = Vec::new();
+        if self.framing.is_some() {
+            parts.push("the chat template");
+        }
+        if turn == 0 && self.marking.is_some() && !self.marks_system() {
+            parts.push("the cache-bust marker");
+        }
+        if self.specials > 0 {
+            parts.push("the BOS");
+        }
+        let same = self.asked(0, 0, 0).is_ok_and(|first| first == asked);
+        DataError::BelowLeast {
+            what: if turn == 0 { "an ISL" } else { "an ISL of a later turn" },
+            asked,
+            least: self.least_of(turn, text),
+            parts: format!("{} and a text of one token", parts.join(", ")),
+            place: (!same).then(|| format!("turn {} of conversation {entry}", turn + 1)),
+        }
+    }
+
+    /// Number of turn `turn` of an entry among all turns.
+    fn number(&self, entry: u64, turn: u64) -> u64 {
+        turn * self.entries as u64 + entry
+    }
+
+    fn turns_of(&self, entry: u64) -> u64 {
+        draw_length(&self.turns.count, &mut self.turn_counts.at(entry))
+    }
+
+    /// Tokens asked for of a text: as a server counts it, without a prefix.
+    fn asked(&self, entry: u64, turn: u64, text: u64) -> Result<u64, DataError> {
+        let number = self.number(entry, turn);
+        let drawn = self.texts.parity().and_then(|parity| parity.input(number));
+        match drawn {
+            Some(drawn) => Ok(drawn + self.drawn_specials),
+            None => self.lengths.text(number, text, self.least_of(turn, text) - 1),
+        }
+    }
+
+    fn output(&self, entry: u64, turn: u64) -> Option<u64> {
+        let number = self.number(entry, turn);
+        let drawn = self.texts.parity().and_then(|parity| parity.output(number));
+        drawn.or_else(|| self.lengths.output(number))
+    }
+
+    fn opening(&self, entry: u64, marker: Option<&Marker>) -> Result<Opening, DataError> {
+        let count = |text: &str| self.tokenizer.count(text) as u64;
+        let marker = marker.filter(|_| self.marks_system());
+        let mut tokens = 0;
+        let system = match &self.system {
+            System::None => None,
+            System::Verbatim(text) => {
+                let text = marker.map_or_else(|| text.clone(), |marker| marker.put(text));
+                tokens += count(&text);
+                Some(text)
+            }
+            System::Made { tokens: asked, text } => {
+                tokens += asked;
+                Some(if let (None, Some(text)) = (marker, text.get()) {
+                    text.clone()
+                } else {
+                    let made = self.texts.system(*asked as usize, marker)?;
+                    if marker.is_none() { text.get_or_init(|| made).clone() } else { made }
+                })
+            }
+        };
+        let context = match self.context_tokens {
+            None => None,
+            Some(asked) => {
+                tokens += asked;
+                Some(self.texts.context(entry, asked as usize)?)
+            }
+        };
+        Ok(Opening { system, context, tokens })
+    }
+
+    fn first_turn(
+        &self,
+        entry: u64,
+        opening: &Opening,
+        marker: Option<&Marker>,
+    ) -> Result<(Vec<String>, TurnLength), DataError> {
+        let marker = marker.filter(|_| !self.marks_system());
+        let prefix =
+            self.prefixes.map(|(stream, pool, tokens)| (stream.at(entry).below(pool) as usize, tokens));
+        let prefix_tokens = prefix.map_or(0, |(_, tokens)| tokens);
+        let mut texts = Vec::with_capacity(self.batch as usize);
+        let mut length = TurnLength { asked: 0, made: 0 };
+        for text in 0..self.batch {
+            let number = entry * self.batch + text;
+            let (marker, prefix) = (marker.filter(|_| text == 0), prefix.map(|(at, _)| at));
+            let asked = self.asked(entry, 0, text)?;
+            let made = asked.max(self.least_of(0, text)) + prefix_tokens;
+            let content = match &self.framing {
+                None => {
+                    let slot = Slot::bare((made - self.specials) as usize);
+                    self.texts.prompt(number, slot, marker, prefix)?
+                }
+                Some(framing) => {
+                    let contents = opening.contents();
+                    let place = framing.first(&contents);
+                    let total = made + opening.tokens + framing.wraps() as u64;
+                    let render = |text: &str| framing.render_first(&contents, text);
+                    self.placed(number, &place, total, &render, marker, prefix)?
+                }
+            };
+            length.asked += asked + prefix_tokens;
+            length.made += made;
+            texts.push(content);
+        }
+        let beside = opening.tokens + self.framing.as_ref().map_or(0, |framing| framing.wraps() as u64);
+        length.asked += beside;
+        length.made += beside;
+        Ok((texts, length))
+    }
+
+    fn later_turn(&self, entry: u64, turn: u64) -> Result<(Vec<String>, TurnLength), DataError> {
+        let mut texts = Vec::with_capacity(self.batch as usize);
+        let mut length = TurnLength { asked: 0, made: 0 };
+        for text in 0..self.batch {
+            let number = self.number(entry, turn) * self.batch + text;
+            let asked = self.asked(entry, turn, text)?;
+            let made = asked.max(self.least_of(turn, text));
+            let content = match &self.framing {
+                None => self.texts.prompt(number, Slot::bare((made - self.specials) as usize), None, None)?,
+                Some(framing) => {
+                    let place = framing.later();
+                    let render = |text: &str| framing.render_later(text);
+                    self.placed(number, &place, made, &render, None, None)?
+                }
+            };
+            length.asked += asked;
+            length.made += made;
+            texts.push(content);
+        }
+        Ok((texts, length))
+    }
+
+    /// A content for `place`, where all that is counted is `total`.
+    fn placed(
+        &self,
+        number: u64,
+        place: &Place<'_>,
+        total: u64,
+        render: &dyn Fn(&str) -> usize,
+        marker: Option<&Marker>,
+        prefix: Option<usize>,
+    ) -> Result<String, DataError> {
+        let slot = match &place.rendered {
+            Some(_) => Slot { render: Some(render), ..Slot::bare(total as usize) },
+            None => place.slot((total as isize - place.outside).max(0) as usize),
+        };
+        self.texts.prompt(number, slot, marker, prefix)
+    }
+
+    fn delay_ns(&self, entry: u64, turn: u64) -> Option<u64> {
+        let DelayPlan { mean_ms, stddev_ms, ratio } = self.turns.delay.filter(|_| turn > 0)?;
+        let ms = if stddev_ms > 0.0 {
+            self.delays.at(self.number(entry, turn)).positive_normal(mean_ms, stddev_ms)
+        } else {
+            mean_ms
+        };
+        Some((ms * ratio * 1e6).round() as u64)
+    }
+
+    fn more_notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.totals.short > 0 {
+            notes.push(self.too_short());
+        }
+        if let Some(parity) = self.texts.parity() {
             notes.extend(parity.note());
-            let texts = self.entries as u64 * self.batch;
+            let texts = self.totals.turns * self.batch;
             let drawn = parity.drawn_offsets();
             if texts > drawn {
                 notes.push(format!(
-                    "{} of {texts} texts of batches begin where no tool drew: vLLM and SGLang send one text a request, and \
-                     from text {} on the beginnings are this program's own",
+                    "{} of {texts} texts begin where no tool drew: vLLM and SGLang send one text a request and one request a \
+                     conversation, and from text {} on the beginnings are this program's own",
                     texts - drawn,
                     drawn + 1
                 ));
@@ -125,26 +438,33 @@ impl Synthetic {
     }
 
     /// How many texts were asked shorter than one can be.
-    fn too_short(&self) -> Option<String> {
-        let texts = self.entries as u64 * self.batch;
-        let is_short = |text: &u64| {
-            let length = self.length(text / self.batch, text % self.batch);
-            length.is_ok_and(|l| l.asked <= self.specials)
-        };
-        let short = (0..texts).filter(is_short).count();
-        if short == 0 {
-            return None;
+    fn too_short(&self) -> String {
+        let (short, texts) = (self.totals.short, self.totals.turns * self.batch);
+        let has = if texts == 1 { "has" } else { "have" };
+        let prompts = plural(texts, "prompt");
+        let least = self.least.first;
+        if self.framing.is_none() && self.marking.is_none() {
+            return format!(
+                "{short} of {texts} {prompts} {has} an ISL below {least}, the shortest input that is not empty: tokenizer '{}' adds {} of \
+                 its own (BOS); {least} tokens are sent instead",
+                self.tokenizer.name(),
+                self.specials,
+            );
         }
-        let least = self.specials + 1;
-        Some(format!(
-            "{short} of {texts} {} {} an ISL below {least}, the shortest input that is not empty: tokenizer '{}' adds {} of its own \
-             (BOS); {least} tokens are sent instead",
-            plural(texts, "prompt"),
-            if texts == 1 { "has" } else { "have" },
-            self.tokenizer.name(),
-            self.specials,
-        ))
+        let later = if self.totals.most_turns > 1 {
+            format!(", {} in later turns", self.least.later)
+        } else {
+            String::new()
+        };
+        format!(
+            "{short} of {texts} {prompts} {has} an ISL below the least that can be ({least}{later}); the shortest text is sent instead, as \
+             --isl-below-minimum floor says"
+        )
     }
+}
+
+fn is_several(set: &SyntheticPlan) -> bool {
+    set.turns != TurnsPlan::one()
 }
 
 impl Workload for Synthetic {
@@ -152,43 +472,46 @@ impl Workload for Synthetic {
         self.entries
     }
 
-    fn conversation(&self, index: usize, _visit: Visit) -> Result<Conversation, DataError> {
+    fn conversation(&self, index: usize, visit: Visit) -> Result<Conversation, DataError> {
         if index >= self.entries {
             return Err(DataError::OutOfRange { index, len: self.entries });
         }
         let entry = index as u64;
-        let mut asked = 0;
-        let mut texts = Vec::with_capacity(self.batch as usize);
-        for text in 0..self.batch {
-            let length = self.length(entry, text)?;
-            asked += length.asked;
-            texts.push(self.text(entry * self.batch + text, length.bare as usize)?);
+        let id = format!("session_{index:06}");
+        let marker = self.marking.as_ref().and_then(|marking| marking.marker(visit, &id));
+        let opening = self.opening(entry, marker.as_ref())?;
+        let count = self.turns_of(entry);
+        let mut turns = Vec::with_capacity(count as usize);
+        for turn in 0..count {
+            let (texts, length) = match turn {
+                0 => self.first_turn(entry, &opening, marker.as_ref())?,
+                _ => self.later_turn(entry, turn)?,
+            };
+            turns.push(Turn {
+                model: self.models.of_turn(entry * count + turn).to_owned(),
+                role: None,
+                texts,
+                max_tokens: self.output(entry, turn),
+                delay_ns: self.delay_ns(entry, turn),
+                extra: Map::new(),
+                length: Some(length),
+            });
         }
-        let turn = Turn {
-            model: self.models.of_turn(entry).to_owned(),
-            role: None,
-            texts,
-            max_tokens: self.output(entry),
-            delay_ns: None,
-            extra: Map::new(),
-            length: Some(TurnLength { asked, made: asked }),
-        };
-        Ok(Conversation {
-            id: format!("session_{index:06}"),
-            context: ContextMode::History,
-            system: None,
-            user_context: None,
-            turns: vec![turn],
-        })
+        let Opening { system, context: user_context, .. } = opening;
+        Ok(Conversation { id, context: ContextMode::History, system, user_context, turns })
+    }
+
+    fn is_marked(&self) -> bool {
+        self.marking.is_some()
     }
 
     fn describe(&self) -> WorkloadFacts {
         WorkloadFacts {
             kind: WorkloadKind::Synthetic,
             entries: self.entries,
-            turns: self.entries as u64,
-            most_turns: 1,
-            notes: self.notes(),
+            turns: self.totals.turns,
+            most_turns: self.totals.most_turns,
+            notes: self.notes.clone(),
         }
     }
 }
@@ -201,7 +524,8 @@ mod tests {
     use aiperf_core::plan::{DatasetPlan, EndpointKind, LengthPlan, ModelSelection};
 
     use super::*;
-    use crate::toys::{Cut, Toy, plan};
+    use crate::corpus::SONNET;
+    use crate::toys::{Cut, Toy, context, plan};
 
     fn set(entries: usize, mean: f64, stddev: f64) -> SyntheticPlan {
         let osl = Some(LengthPlan::normal(20.0, 5.0));
@@ -209,7 +533,7 @@ mod tests {
     }
 
     fn open(plan: &Plan, tokenizer: Arc<dyn Tokenizer>) -> Arc<dyn Workload> {
-        crate::open(plan, Some(tokenizer)).expect("a good plan")
+        crate::open(plan, Some(tokenizer), context()).expect("a good plan")
     }
 
     #[test]
@@ -318,24 +642,29 @@ mod tests {
     #[test]
     fn bad_plans_and_positions_are_refused() {
         let none = plan(DatasetPlan::Synthetic(set(0, 5.0, 0.0)), EndpointKind::Chat);
-        assert!(matches!(crate::open(&none, Some(Toy::shared(Cut::Words))), Err(DataError::NoEntries)));
+        assert!(matches!(
+            crate::open(&none, Some(Toy::shared(Cut::Words)), context()),
+            Err(DataError::NoEntries)
+        ));
         let mut one = plan(DatasetPlan::Synthetic(set(1, 5.0, 0.0)), EndpointKind::Chat);
-        assert!(matches!(crate::open(&one, None), Err(DataError::NoTokenizer)));
+        assert!(matches!(crate::open(&one, None, context()), Err(DataError::NoTokenizer)));
         let workload = open(&one, Toy::shared(Cut::Words));
         assert!(matches!(
             workload.conversation(1, Visit::default()),
             Err(DataError::OutOfRange { index: 1, len: 1 })
         ));
         one.models.clear();
-        assert!(matches!(crate::open(&one, Some(Toy::shared(Cut::Words))), Err(DataError::NoModel)));
+        assert!(matches!(
+            crate::open(&one, Some(Toy::shared(Cut::Words)), context()),
+            Err(DataError::NoModel)
+        ));
         let long = plan(DatasetPlan::Synthetic(set(1, 1e15, 0.0)), EndpointKind::Chat);
-        let error =
-            crate::open(&long, Some(Toy::shared(Cut::Words))).expect_err("no memory should be spent on it");
+        let error = crate::open(&long, Some(Toy::shared(Cut::Words)), context())
+            .expect_err("no memory should be spent on it");
         assert!(matches!(error, DataError::TooLong { asked: 1_000_000_000_000_000, most: MOST_TOKENS }));
         let wide = plan(DatasetPlan::Synthetic(set(1, 10.0, 1e15)), EndpointKind::Chat);
-        let error = open(&wide, Toy::shared(Cut::Words))
-            .conversation(0, Visit::default())
-            .expect_err("nor on a drawn one");
+        let error =
+            crate::open(&wide, Some(Toy::shared(Cut::Words)), context()).expect_err("nor on a drawn one");
         assert!(matches!(error, DataError::TooLong { .. }), "{error}");
         let odd = plan(DatasetPlan::Synthetic(set(1, 9.0, 0.0)), EndpointKind::Chat);
         let error =

@@ -7,7 +7,9 @@ use aiperf_core::plan::{
     ModelSelection, Plan, RuntimePlan, Ui, VerifyLengths,
 };
 use aiperf_core::url::BaseUrl;
-use aiperf_tokens::{ChatTemplate, Tokenizer};
+use aiperf_tokens::{ChatTemplate, TemplateClock, Tokenizer};
+
+use crate::OpenContext;
 
 /// How a toy cuts text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,6 +131,12 @@ impl Tokenizer for Toy {
     fn token_id(&self, _: &str) -> Option<u32> {
         None
     }
+}
+
+/// A run that opens a workload.
+pub(crate) fn context() -> OpenContext<'static> {
+    let now = TemplateClock::civil(2025, 1, 2, 3, 4, 5).expect("a real moment");
+    OpenContext { run_id: "run", now }
 }
 
 /// A plan around a data set.

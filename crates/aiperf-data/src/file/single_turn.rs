@@ -16,7 +16,9 @@ use aiperf_rng::{Key, Stream};
 
 use super::index::{Grouper, Groups, Rows};
 use super::row::{Placed, Row};
+use crate::OpenContext;
 use crate::error::{DataError, RowProblem};
+use crate::markers::Marking;
 use crate::models::Models;
 use crate::spread::draw_length;
 use crate::workload::{Visit, Workload, WorkloadFacts, WorkloadKind};
@@ -38,11 +40,13 @@ pub(crate) struct SingleTurnFile {
     osl: Option<LengthPlan>,
     outputs: Stream,
     notes: Vec<String>,
+    system: Option<String>,
+    marking: Option<Marking>,
 }
 
 impl SingleTurnFile {
     /// Checks and indexes the file.
-    pub(crate) fn open(plan: &Plan, set: &FilePlan) -> Result<Self, DataError> {
+    pub(crate) fn open(plan: &Plan, set: &FilePlan, context: &OpenContext<'_>) -> Result<Self, DataError> {
         let models = Models::new(plan)?;
         if set.entries == Some(0) {
             return Err(DataError::NoEntries);
@@ -58,6 +62,8 @@ impl SingleTurnFile {
         let Scan { rows, grouper, unknown, more_unknown, .. } = scan;
         Ok(Self {
             file: Mutex::new(file),
+            system: plan.system_prompt.clone(),
+            marking: plan.cache_bust.as_ref().map(|plan| Marking::new(plan, context.run_id)),
             rows,
             groups: grouper.finish(set.entries),
             models,
@@ -104,7 +110,7 @@ impl Workload for SingleTurnFile {
         self.groups.len()
     }
 
-    fn conversation(&self, index: usize, _visit: Visit) -> Result<Conversation, DataError> {
+    fn conversation(&self, index: usize, visit: Visit) -> Result<Conversation, DataError> {
         if index >= self.len() {
             return Err(DataError::OutOfRange { index, len: self.len() });
         }
@@ -116,13 +122,21 @@ impl Workload for SingleTurnFile {
             turns.push(turn);
             id = id.or(session);
         }
-        Ok(Conversation {
-            id: id.unwrap_or_else(|| format!("session_{unnamed:06}")),
-            context: ContextMode::SelfContained,
-            system: None,
-            user_context: None,
-            turns,
-        })
+        let id = id.unwrap_or_else(|| format!("session_{unnamed:06}"));
+        let mut system = self.system.clone();
+        if let Some(marking) = &self.marking
+            && let Some(marker) = marking.marker(visit, &id)
+        {
+            match &mut system {
+                Some(system) if marking.target().wants_system() => *system = marker.put(system),
+                _ => turns.iter_mut().for_each(|turn| marker.put_on_turn(turn)),
+            }
+        }
+        Ok(Conversation { id, context: ContextMode::SelfContained, system, user_context: None, turns })
+    }
+
+    fn is_marked(&self) -> bool {
+        self.marking.is_some()
     }
 
     fn describe(&self) -> WorkloadFacts {
@@ -243,7 +257,7 @@ mod tests {
     use tempfile::NamedTempFile;
 
     use super::*;
-    use crate::toys::plan;
+    use crate::toys::{context, plan};
 
     fn file(bytes: impl AsRef<[u8]>) -> NamedTempFile {
         let mut file = NamedTempFile::new().expect("a temporary file");
@@ -262,7 +276,7 @@ mod tests {
     }
 
     fn open(set: FilePlan) -> Result<Arc<dyn Workload>, DataError> {
-        crate::open(&plan(DatasetPlan::File(set), EndpointKind::Chat), None)
+        crate::open(&plan(DatasetPlan::File(set), EndpointKind::Chat), None, context())
     }
 
     fn all(workload: &dyn Workload) -> Vec<Conversation> {

@@ -2,6 +2,8 @@
 
 use aiperf_tokens::Tokenizer;
 
+use crate::slot::Slot;
+
 /// Rounds of the tools' loop.
 const ROUNDS: usize = 10;
 /// How far before its end a text is looked through for a place where it can be cut.
@@ -97,27 +99,43 @@ struct Wall {
     byte: usize,
 }
 
-/// Makes a text exact that the loop did not: the last tokens give way to common ones. The error is the nearest count found.
-pub(super) fn mend(tokenizer: &dyn Tokenizer, draft: &Corrected, tokens: usize) -> Result<String, usize> {
-    let mut nearest = draft.ids.len();
+/// Makes a text exact that the loop did not: the last tokens give way to common ones. `slot` says what the text is to be, `bare`
+/// about how many tokens of its own that are. The error is the nearest count found.
+pub(super) fn mend(
+    tokenizer: &dyn Tokenizer,
+    draft: &Corrected,
+    bare: usize,
+    slot: Slot<'_>,
+) -> Result<String, usize> {
+    let mut nearest = 0usize;
     for given_up in 1..=MOST_GIVEN_UP {
-        let kept = draft.ids.len().min(tokens).saturating_sub(given_up);
+        let kept = draft.ids.len().min(bare).saturating_sub(given_up);
         let base = tokenizer.decode(&draft.ids[..kept]);
+        let base = if slot.is_bare() { base } else { tight(&base).to_owned() };
         for filler in FILLERS {
             let mut text = base.clone();
             for _ in 0..2 * given_up + 2 {
                 text.push_str(filler);
-                let count = tokenizer.count(&text);
-                if count == tokens {
-                    return Ok(text);
+                let placed = if slot.is_bare() { text.as_str() } else { tight(&text) };
+                let count = slot.count(tokenizer, placed);
+                if count == slot.tokens && !placed.is_empty() {
+                    return Ok(placed.to_owned());
                 }
-                if count.abs_diff(tokens) < nearest.abs_diff(tokens) {
+                if count.abs_diff(slot.tokens) < nearest.abs_diff(slot.tokens) {
                     nearest = count;
                 }
             }
         }
+        if kept == 0 {
+            break;
+        }
     }
     Err(nearest)
+}
+
+/// `text` without what a template may drop around a message: white space, and the separators that Python takes for some.
+pub(super) fn tight(text: &str) -> &str {
+    text.trim_matches(|c: char| c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c))
 }
 
 #[cfg(test)]

@@ -4,12 +4,12 @@
 //! input lengths, output lengths, offsets, and the start of each text's SHA-256.
 
 use aiperf_core::plan::{
-    CorpusPlan, LengthPlan, LengthsPlan, RandomStyle, SyntheticPlan, TokenizerPlan, WindowPlan,
+    CorpusPlan, LengthPlan, LengthsPlan, PrefixPlan, RandomStyle, SyntheticPlan, TokenizerPlan, WindowPlan,
 };
 use sha2::{Digest, Sha256};
 
 use super::Pools;
-use super::parity::{Parity, Prefixes};
+use super::parity::Parity;
 
 struct Case {
     line: &'static str,
@@ -40,7 +40,9 @@ fn case(line: &'static str) -> Case {
     let w: Vec<&str> = line.split(' ').collect();
     let window =
         WindowPlan { isl: number(w[3]), osl: number(w[4]), isl_ratio: number(w[5]), osl_ratio: number(w[6]) };
+    let prefixes = PrefixPlan { pool: number(w[8]), tokens: number(w[7]) };
     let set = SyntheticPlan {
+        prefixes: (prefixes.pool > 0).then_some(prefixes),
         lengths: LengthsPlan::Window(window),
         corpus: CorpusPlan::Random,
         style: style(w[1]),
@@ -48,9 +50,7 @@ fn case(line: &'static str) -> Case {
     };
     let tokenizer = aiperf_tokens::open(&TokenizerPlan { name: w[0].to_owned() }).expect("a tokenizer");
     let pools = Pools::new(set.style, tokenizer).expect("a vocabulary");
-    let prefixes = Prefixes { pool: number(w[8]), tokens: number(w[7]) };
-    let prefixes = (prefixes.pool > 0).then_some(prefixes);
-    let parity = Parity::new(&set, &window, number(w[2]), &pools, prefixes).expect("a good plan");
+    let parity = Parity::new(&set, &window, number(w[2]), &pools).expect("a good plan");
     Case {
         line,
         pools,
@@ -64,7 +64,7 @@ fn case(line: &'static str) -> Case {
 
 impl Case {
     fn digest(&self, text: u64) -> String {
-        let text = self.parity.text(&self.pools, text, |_| unreachable!("an offset is drawn for each"));
+        let text = self.parity.text(&self.pools, text);
         let hex: Vec<String> = Sha256::digest(text).iter().take(12).map(|b| format!("{b:02x}")).collect();
         hex.concat()
     }
@@ -82,7 +82,7 @@ fn cases() -> impl Iterator<Item = Case> {
 fn prompts_and_lengths_are_the_tools_own() {
     let mut texts = 0;
     for case in cases() {
-        let drawn = |of: &dyn Fn(u64) -> u64| (0..case.entries).map(of).collect::<Vec<_>>();
+        let drawn = |of: &dyn Fn(u64) -> Option<u64>| (0..case.entries).filter_map(of).collect::<Vec<_>>();
         assert_eq!(drawn(&|i| case.parity.input(i)), case.inputs, "{}", case.line);
         assert_eq!(drawn(&|i| case.parity.output(i)), case.outputs, "{}", case.line);
         assert_eq!(case.digests(0..case.entries), case.texts, "{}", case.line);

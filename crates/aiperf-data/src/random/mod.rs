@@ -12,22 +12,26 @@ mod correct;
 mod goldens;
 mod parity;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use aiperf_core::plan::{LengthsPlan, RandomStyle, SyntheticPlan};
 use aiperf_rng::{Key, Stream};
 use aiperf_tokens::Tokenizer;
 
-use self::correct::{correct, mend};
+use self::correct::{correct, mend, tight};
 pub(crate) use self::parity::Parity;
 use crate::error::DataError;
+use crate::slot::Slot;
 
 /// Makes random texts by position.
 #[derive(Debug)]
 pub(crate) struct Random {
     pools: Pools,
+    key: Key,
     offsets: Stream,
-    top_ups: Stream,
+    prefix_tokens: usize,
+    /// Ids of the prefixes; those of a tool are in `parity`.
+    prefixes: Box<[OnceLock<Vec<u32>>]>,
     parity: Option<Parity>,
 }
 
@@ -77,12 +81,19 @@ impl Random {
     ) -> Result<Self, DataError> {
         let key = Key::new(seed);
         let pools = Pools::new(set.style, tokenizer)?;
-        let offsets = key.purpose("dataset.random.offset");
         let parity = match &set.lengths {
-            LengthsPlan::Window(window) => Some(Parity::new(set, window, seed, &pools, None)?),
+            LengthsPlan::Window(window) => Some(Parity::new(set, window, seed, &pools)?),
             LengthsPlan::Apart { .. } | LengthsPlan::Pairs(_) => None,
         };
-        Ok(Self { pools, offsets, top_ups: key.purpose("dataset.random.top_up"), parity })
+        let prefixes = set.prefixes.map_or(0, |p| p.pool);
+        Ok(Self {
+            pools,
+            key,
+            offsets: key.purpose("dataset.random.offset"),
+            prefix_tokens: set.prefixes.map_or(0, |p| p.tokens as usize),
+            prefixes: (0..prefixes).map(|_| OnceLock::new()).collect(),
+            parity,
+        })
     }
 
     /// The tool's own draws, where there are any.
@@ -90,31 +101,81 @@ impl Random {
         self.parity.as_ref()
     }
 
-    /// Text number `text` of the workload, of exactly `tokens` tokens; for the tools' own draws, as long as they make it. The
-    /// error is the nearest count there is.
-    pub(crate) fn text(&self, text: u64, tokens: usize) -> Result<String, usize> {
-        match &self.parity {
-            Some(parity) => Ok(parity.text(&self.pools, text, |text| self.live_offset(text))),
-            None => self.keyed(text, tokens),
+    /// Text number `text` of the workload, behind its prefix if it has one, both together of the slot's tokens; for the tools' own
+    /// draws, as long as they make it where nothing stands around it. The error is the nearest count there is.
+    pub(crate) fn prompt(&self, text: u64, slot: Slot<'_>, prefix: Option<usize>) -> Result<String, usize> {
+        let drawn =
+            self.parity.as_ref().and_then(|parity| parity.offset(text).map(|offset| (parity, offset)));
+        if let Some((parity, _)) = drawn
+            && slot.is_bare()
+        {
+            return Ok(parity.text(&self.pools, text));
         }
+        let offset = drawn.map_or_else(|| self.live_offset(self.offsets, text), |(_, offset)| offset);
+        let prefix = prefix.map_or(&[][..], |at| self.prefix(at));
+        self.keyed(offset, text, self.key.purpose("dataset.random.top_up"), slot, prefix)
     }
 
-    /// An offset that no tool drew.
-    fn live_offset(&self, text: u64) -> u64 {
-        self.offsets.at(text).below(self.pools.body.len() as u64)
+    /// Text number `text` of another use than prompts: a system message, a user context. `purpose` keeps it apart from prompts, so
+    /// that those begin where they would without it.
+    pub(crate) fn other(&self, purpose: &'static str, text: u64, slot: Slot<'_>) -> Result<String, usize> {
+        let stream = self.key.purpose(purpose);
+        let top_ups = stream.lane(1);
+        self.keyed(self.live_offset(stream, text), text, top_ups, slot, &[])
     }
 
-    fn keyed(&self, text: u64, tokens: usize) -> Result<String, usize> {
-        let ids: Vec<u32> = self.pools.row(self.live_offset(text), text, tokens).collect();
-        let pool = self.pools.top_ups();
-        let mut draws = self.top_ups.at(text);
-        let top_up = || pool[draws.position(pool.len())];
+    /// The ids of a prefix, made when first asked for.
+    fn prefix(&self, at: usize) -> &[u32] {
+        if let Some(drawn) = self.parity.as_ref().and_then(|parity| parity.prefix(at)) {
+            return drawn;
+        }
+        let Some(cell) = self.prefixes.get(at) else { return &[] };
+        cell.get_or_init(|| {
+            let stream = self.key.purpose("dataset.prompt.prefix");
+            let offset = self.live_offset(stream, at as u64);
+            let ids: Vec<u32> = self.pools.row(offset, at as u64, self.prefix_tokens).collect();
+            let pool = self.pools.top_ups();
+            let mut draws = stream.lane(1).at(at as u64);
+            let tokenizer = self.pools.tokenizer.as_ref();
+            let made = correct(tokenizer, &ids, self.prefix_tokens, || pool[draws.position(pool.len())]);
+            // What the loop leaves at a wrong length is put right together with the text behind it.
+            made.ids
+        })
+    }
+
+    /// A place of the vocabulary that no tool drew.
+    fn live_offset(&self, stream: Stream, text: u64) -> u64 {
+        stream.at(text).below(self.pools.body.len() as u64)
+    }
+
+    fn keyed(
+        &self,
+        offset: u64,
+        text: u64,
+        top_ups: Stream,
+        slot: Slot<'_>,
+        prefix: &[u32],
+    ) -> Result<String, usize> {
         let tokenizer = self.pools.tokenizer.as_ref();
-        let draft = correct(tokenizer, &ids, tokens, top_up);
-        if draft.ids.len() == tokens && !draft.text.is_empty() {
-            return Ok(draft.text);
+        let around = if slot.is_bare() { 0 } else { slot.count(tokenizer, "") };
+        let bare = slot.tokens.saturating_sub(around);
+        let body = self.pools.row(offset, text, bare.saturating_sub(prefix.len()));
+        let ids: Vec<u32> = prefix.iter().copied().chain(body).collect();
+        let pool = self.pools.top_ups();
+        let mut draws = top_ups.at(text);
+        let top_up = || pool[draws.position(pool.len())];
+        let draft = correct(tokenizer, &ids, bare, top_up);
+        if slot.is_bare() {
+            if draft.ids.len() == bare && !draft.text.is_empty() {
+                return Ok(draft.text);
+            }
+        } else {
+            let placed = tight(&draft.text);
+            if !placed.is_empty() && slot.count(tokenizer, placed) == slot.tokens {
+                return Ok(placed.to_owned());
+            }
         }
-        mend(tokenizer, &draft, tokens)
+        mend(tokenizer, &draft, bare, slot)
     }
 }
 
@@ -168,9 +229,9 @@ mod tests {
             let mut seen = HashSet::new();
             for text in (0..400).rev() {
                 let tokens = 1 + (text * 7 % 90) as usize;
-                let made = a.text(text, tokens).expect("a length that can be had");
+                let made = a.prompt(text, Slot::bare(tokens), None).expect("a length that can be had");
                 assert_eq!(tokenizer.count(&made), tokens, "{made:?}");
-                assert_eq!(b.text(text, tokens), Ok(made.clone()));
+                assert_eq!(b.prompt(text, Slot::bare(tokens), None), Ok(made.clone()));
                 seen.insert(made);
             }
             assert!(seen.len() > 395, "{}", seen.len());

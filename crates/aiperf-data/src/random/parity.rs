@@ -7,7 +7,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use aiperf_core::plan::{RandomStyle, SyntheticPlan, WindowPlan};
+use aiperf_core::plan::{PrefixPlan, RandomStyle, SyntheticPlan, WindowPlan};
 use aiperf_rng::numpy::{LegacyMt19937, Pcg64};
 
 use super::Pools;
@@ -17,13 +17,6 @@ use crate::spread::{Window, window_text};
 
 /// The most entries whose draws are kept: 600 MB.
 const MOST_ENTRIES: usize = 50_000_000;
-
-/// Prefixes to draw: how many, of how many tokens.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Prefixes {
-    pub(crate) pool: usize,
-    pub(crate) tokens: usize,
-}
 
 /// One run of a tool's generator.
 #[derive(Debug)]
@@ -77,14 +70,13 @@ impl Parity {
         window: &WindowPlan,
         seed: u64,
         pools: &Pools,
-        prefixes: Option<Prefixes>,
     ) -> Result<Self, DataError> {
         if set.entries > MOST_ENTRIES {
             return Err(DataError::TooManyEntries { entries: set.entries, most: MOST_ENTRIES });
         }
         let specials = pools.tokenizer.prompt_specials() as u64;
         let input = Window::of_input(set.style, window, specials);
-        let prefix_tokens = prefixes.map_or(0, |p| p.tokens as u64);
+        let prefix_tokens = set.prefixes.map_or(0, |p| p.tokens);
         if prefix_tokens + input.low < 1 && set.style == RandomStyle::Vllm {
             return Err(DataError::EmptyWindow { isl: window.isl, ratio: window.isl_ratio, specials });
         }
@@ -109,7 +101,7 @@ impl Parity {
         let offsets = draw(0, vocabulary.saturating_sub(1))?;
 
         let mut serial = Serial { engine, top_ups: Vec::new(), starts: vec![0] };
-        let prefixes = prefixes.map_or_else(Vec::new, |p| serial.prefixes(pools, p));
+        let prefixes = set.prefixes.map_or_else(Vec::new, |p| serial.prefixes(pools, p));
         Ok(Self {
             style: set.style,
             seed,
@@ -122,14 +114,24 @@ impl Parity {
         })
     }
 
-    /// Tokens of the texts of an entry, without a prefix.
-    pub(crate) fn input(&self, entry: u64) -> u64 {
-        self.inputs.get(entry as usize).copied().map_or(1, u64::from)
+    /// Tokens of the texts of an entry, without a prefix. A tool has one turn each; later turns have none of its lengths.
+    pub(crate) fn input(&self, entry: u64) -> Option<u64> {
+        self.inputs.get(entry as usize).copied().map(u64::from)
     }
 
     /// The output length asked for with an entry.
-    pub(crate) fn output(&self, entry: u64) -> u64 {
-        self.outputs.get(entry as usize).copied().map_or(1, u64::from)
+    pub(crate) fn output(&self, entry: u64) -> Option<u64> {
+        self.outputs.get(entry as usize).copied().map(u64::from)
+    }
+
+    /// Where in the vocabulary text number `text` begins, if the tool drew it.
+    pub(crate) fn offset(&self, text: u64) -> Option<u64> {
+        self.offsets.get(text as usize).copied().map(u64::from)
+    }
+
+    /// The ids of a prefix.
+    pub(crate) fn prefix(&self, at: usize) -> Option<&[u32]> {
+        self.prefixes.get(at).map(Vec::as_slice)
     }
 
     /// What a user should know of the seed: SGLang's generator takes 32 bits of it.
@@ -149,12 +151,12 @@ impl Parity {
         self.offsets.len() as u64
     }
 
-    /// Text number `text`, behind its prefix where there is one. `live` gives the offset of a text that has none.
-    pub(crate) fn text(&self, pools: &Pools, text: u64, live: impl Fn(u64) -> u64) -> String {
+    /// Text number `text`, below [`Self::drawn_offsets`], behind its prefix where there is one.
+    pub(crate) fn text(&self, pools: &Pools, text: u64) -> String {
         let ids = |text: u64| -> Vec<u32> {
-            let offset = self.offsets.get(text as usize).copied().map_or_else(|| live(text), u64::from);
+            let offset = self.offset(text).unwrap_or_default();
             let prefix = self.prefixes.get(text as usize % self.prefixes.len().max(1));
-            let body = pools.row(offset, text, self.input(text / self.batch) as usize);
+            let body = pools.row(offset, text, self.input(text / self.batch).unwrap_or(1) as usize);
             prefix.into_iter().flatten().copied().chain(body).collect()
         };
         if self.style == RandomStyle::SglangStrict {
@@ -191,14 +193,14 @@ impl Parity {
 
 impl Serial {
     /// The prefixes: each drawn id by id, corrected, and encoded again.
-    fn prefixes(&mut self, pools: &Pools, prefixes: Prefixes) -> Vec<Vec<u32>> {
+    fn prefixes(&mut self, pools: &Pools, prefixes: PrefixPlan) -> Vec<Vec<u32>> {
         let pool = pools.top_ups();
         let mut prefix = || {
             let drawn: Vec<u32> = (0..prefixes.tokens)
                 .map(|_| pools.body[self.engine.below(pools.body.len() as u64) as usize])
                 .collect();
             let top_up = || pool[self.engine.below(pool.len() as u64) as usize];
-            correct(pools.tokenizer.as_ref(), &drawn, prefixes.tokens, top_up).ids
+            correct(pools.tokenizer.as_ref(), &drawn, prefixes.tokens as usize, top_up).ids
         };
         (0..prefixes.pool).map(|_| prefix()).collect()
     }

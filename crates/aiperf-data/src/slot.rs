@@ -1,0 +1,57 @@
+//! Where a text goes, and what all of it is to count there.
+//!
+//! A server does not count a text alone: it counts what its template puts around it, with a marker and a prefix that belong to
+//! the same message. What stands between the nearest walls (special tokens, which nothing merges over) is counted together, so
+//! a text is made to fit its surroundings and the sum is true whatever merges at the seams.
+
+use aiperf_tokens::Tokenizer;
+
+use crate::opening::last_words;
+
+/// A place for a text.
+#[derive(Clone, Copy)]
+pub(crate) struct Slot<'a> {
+    /// What stands before the text, from the nearest wall on.
+    pub(crate) before: &'a str,
+    /// What stands behind it, up to the nearest wall.
+    pub(crate) after: &'a str,
+    /// Tokens that all three together are to be.
+    pub(crate) tokens: usize,
+    /// Tokens of `before` alone, where they are known.
+    pub(crate) before_tokens: Option<usize>,
+    /// The text goes on a text before it, so it begins with the white space of its corpus.
+    pub(crate) joins: bool,
+    /// Counts the request with the text in it, where the template does more than put something around it. `tokens` is then the
+    /// whole request's.
+    pub(crate) render: Option<&'a dyn Fn(&str) -> usize>,
+}
+
+impl<'a> Slot<'a> {
+    /// Nothing around it.
+    pub(crate) const fn bare(tokens: usize) -> Self {
+        Self { before: "", after: "", tokens, before_tokens: None, joins: false, render: None }
+    }
+
+    /// Nothing stands around the text.
+    pub(crate) fn is_bare(&self) -> bool {
+        self.before.is_empty() && self.after.is_empty() && self.render.is_none()
+    }
+
+    /// Tokens of `text` in its place.
+    pub(crate) fn count(&self, tokenizer: &dyn Tokenizer, text: &str) -> usize {
+        match self.render {
+            Some(render) => render(text),
+            None if self.is_bare() => tokenizer.count(text),
+            None => tokenizer.count(&[self.before, text, self.after].concat()),
+        }
+    }
+
+    /// The same place with no more before it than the text can count otherwise for, where it goes on a long text whose tokens are
+    /// known. Right for vocabularies that keep words apart.
+    pub(crate) fn near(self, tokenizer: &dyn Tokenizer) -> Option<Slot<'a>> {
+        let Some(known) = self.before_tokens else { return Some(self) };
+        let near = last_words(self.before);
+        let left_out = known.checked_sub(tokenizer.count(near))?;
+        Some(Slot { before: near, tokens: self.tokens.checked_sub(left_out)?, before_tokens: None, ..self })
+    }
+}
