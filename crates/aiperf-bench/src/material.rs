@@ -12,10 +12,10 @@ use aiperf_core::plan::{
 use aiperf_core::time::ClockAnchor;
 use aiperf_core::url::BaseUrl;
 use aiperf_core::usage::Usage;
-use aiperf_data::{Visit, Workload};
+use aiperf_data::{OpenContext, Visit, Workload};
 use aiperf_metrics::{Capabilities, ChunkFact, Facts};
 use aiperf_net::{Answer, Endpoint};
-use aiperf_tokens::Tokenizer;
+use aiperf_tokens::{TemplateClock, Tokenizer};
 use serde_json::{Map, Value, json};
 
 /// Chunks of the streamed answer.
@@ -50,7 +50,12 @@ impl Material {
 
     /// Prompts of `isl` tokens from the sonnet corpus.
     pub(crate) fn workload(&self, isl: u64) -> Arc<dyn Workload> {
-        aiperf_data::open(&plan(isl), Some(self.tokenizer.clone())).expect("the corpus is built in")
+        aiperf_data::open(
+            &plan(isl),
+            Some(self.tokenizer.clone()),
+            OpenContext { run_id: "bench", now: TemplateClock::from_wall_ns(0) },
+        )
+        .expect("the corpus is built in")
     }
 
     /// The text of the first prompt of `isl` tokens.
@@ -153,6 +158,7 @@ impl Material {
             scheduled_ns: Some(exchange.stamps.start_ns - 50_000),
             chunks: answer.chunks.iter().map(chunk).collect(),
             isl: Some(128),
+            asked_isl: Some(128),
             output_tokens: Some(self.tokenizer.count(&answer.text) as u64),
             reasoning_tokens: None,
             requested_osl: Some(CHUNKS as u64),
@@ -174,6 +180,7 @@ pub(crate) fn plain_facts(k: u64, chunks: u64) -> Facts {
         scheduled_ns: Some(start_ns - 50_000),
         chunks,
         isl: Some(100 + k % 57),
+        asked_isl: Some(100 + k % 57),
         output_tokens: Some(tokens),
         reasoning_tokens: None,
         requested_osl: Some(tokens),

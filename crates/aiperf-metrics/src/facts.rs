@@ -43,6 +43,8 @@ pub struct Facts {
     pub chunks: Vec<ChunkFact>,
     /// Input length, tokens.
     pub isl: Option<u64>,
+    /// Input length that the turn was to have, tokens; absent when it was not made to a length.
+    pub asked_isl: Option<u64>,
     /// Answer tokens, reasoning excluded.
     pub output_tokens: Option<u64>,
     /// Reasoning tokens.

@@ -150,6 +150,7 @@ mod tests {
             scheduled_ns: Some(990_000_000),
             chunks: vec![at(50, false), at(70, true), at(70, true), at(130, true)],
             isl: Some(100),
+            asked_isl: Some(100),
             output_tokens: Some(3),
             reasoning_tokens: Some(2),
             requested_osl: Some(10),
@@ -198,6 +199,7 @@ mod tests {
         let bare = Facts {
             chunks: vec![],
             isl: None,
+            asked_isl: None,
             output_tokens: None,
             reasoning_tokens: None,
             requested_osl: None,
@@ -291,6 +293,7 @@ mod tests {
                         scheduled_ns: Some(start_ns / 2),
                         chunks,
                         isl,
+                        asked_isl: None,
                         output_tokens,
                         reasoning_tokens,
                         requested_osl,

@@ -12,7 +12,7 @@
 //! - The [`Tally`] adds up: scheduled = sent + unsent, sent = completed + failed + cancelled + lost.
 //!
 //! Memory per request: 4 bytes for each integer value (12 from 2³² − 1 up: 4.29 s), 8 for each real one, 4 per chunk gap. A streaming chat run
-//! with a schedule, usage and an asked output length has 15 integer and 7 real values: 116 bytes and 4 per gap (a test counts them). So a
+//! with a schedule, usage and asked lengths has 16 integer and 7 real values: 120 bytes and 4 per gap (a test counts them). So a
 //! million requests of 128 chunks take 0.63 GB, of 200 chunks 0.92 GB. Columns grow by doubling, but what is not written is not resident.
 //! Percentiles of long integer columns are selected in passes over the column, without a copy.
 

@@ -249,6 +249,7 @@ mod tests {
             scheduled_ns: None,
             chunks,
             isl: Some(50),
+            asked_isl: Some(50),
             output_tokens: Some(tokens),
             reasoning_tokens: None,
             requested_osl: Some(10),
@@ -409,7 +410,7 @@ mod tests {
         facts.output_tokens = Some(101);
         recorder.record(&facts);
         let with_gaps = recorder.bytes() - without_gaps;
-        assert_eq!(with_gaps, 15 * 4 + 7 * 8 + 100 * 4);
+        assert_eq!(with_gaps, 16 * 4 + 7 * 8 + 100 * 4);
     }
 
     fn stream() -> impl Strategy<Value = Vec<Facts>> {

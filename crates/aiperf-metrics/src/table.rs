@@ -86,7 +86,9 @@ metrics! {
     "output_sequence_length", "Output Sequence Length", "OSL"; Tokens -> Tokens; [TOKENS LARGER_IS_BETTER]; Main 600;
         "Answer tokens + reasoning tokens of a completed request; absent when there are none."; int rule::output_sequence_length;
     "input_sequence_length", "Input Sequence Length", "ISL"; Tokens -> Tokens; [INPUT LARGER_IS_BETTER]; Main 700;
-        "Prompt tokens of a completed request."; int |f: &crate::Facts| f.isl;
+        "Prompt tokens of a completed request as sent: rendered with --apply-chat-template, else the sum over its texts, BOS counted where completions send it."; int |f: &crate::Facts| f.isl;
+    "asked_input_length", "Asked Input Length", "Asked ISL"; Tokens -> Tokens; [INPUT LARGER_IS_BETTER OURS]; None 0;
+        "Input length asked for: of the whole request, or of a later turn's own part; only for prompts made to a length."; int |f: &crate::Facts| f.asked_isl;
     "output_token_count", "Output Token Count", "Output Tokens"; Tokens -> Tokens; [TOKENS LARGER_IS_BETTER]; None 0;
         "Answer tokens without reasoning; absent when there are none."; int rule::output_token_count;
     "reasoning_token_count", "Reasoning Token Count", "Reasoning Tokens"; Tokens -> Tokens; [TOKENS LARGER_IS_BETTER REASONING]; None 0;

@@ -7,6 +7,7 @@
 use aiperf_core::time::ns_to_seconds;
 use aiperf_metrics::{METRICS, MetricSpec, PERCENTILES, Stats, Summary};
 
+use crate::lengths;
 use crate::pretty::pretty;
 use crate::report::Report;
 use crate::write::Object;
@@ -83,6 +84,9 @@ pub fn summary(report: &Report<'_>) -> Vec<u8> {
     for row in report.summary.public_rows().filter(|row| !LEADING.contains(&row.spec.tag)) {
         metric(o.key(row.spec.tag), &row.stats);
     }
+    if let Some(lengths) = report.lengths() {
+        lengths::write(o.key("input_lengths"), lengths);
+    }
     o.end();
     indented(&compact)
 }
@@ -105,6 +109,10 @@ pub fn summary_2(report: &Report<'_>) -> Vec<u8> {
     match report.warmup {
         Some(warmup) => phase(o.key("warmup"), report, warmup),
         None => o.null("warmup"),
+    }
+    match report.lengths() {
+        Some(lengths) => lengths::write_2(o.key("input_lengths"), lengths),
+        None => o.null("input_lengths"),
     }
     let errors = o.key("errors");
     list(errors, report.errors, |out, group| {

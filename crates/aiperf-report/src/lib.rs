@@ -14,6 +14,7 @@ pub mod csv;
 pub mod inputs;
 pub mod json;
 pub mod jsonl;
+mod lengths;
 pub mod pretty;
 pub mod raw;
 mod report;
@@ -23,5 +24,6 @@ mod write;
 #[cfg(test)]
 mod sample;
 
+pub use lengths::{Counting, InputLengths, ServerCount, Verified, WrongLength};
 pub use report::{FileLine, Report};
 pub use schema::{summary_schema, summary_schema_2};

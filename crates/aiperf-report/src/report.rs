@@ -6,6 +6,8 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::Value;
 
+use crate::lengths::InputLengths;
+
 /// One line of the console's footer: a file that was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileLine<'a> {
@@ -46,6 +48,8 @@ pub struct Report<'a> {
     pub title: &'a str,
     /// Whether the requests asked the server to reach the output length (`ignore_eos` or `min_tokens`).
     pub length_forced: bool,
+    /// Input lengths asked for, sent and counted.
+    pub lengths: Option<InputLengths<'a>>,
     /// Further hints for the console, one sentence each.
     pub notes: &'a [String],
     /// Files written, for the footer.
@@ -53,6 +57,11 @@ pub struct Report<'a> {
 }
 
 impl Report<'_> {
+    /// Input lengths, when there is something to tell of them.
+    pub(crate) fn lengths(&self) -> Option<&InputLengths<'_>> {
+        self.lengths.as_ref().filter(|lengths| !lengths.is_empty())
+    }
+
     /// Start and end of the profiling phase as zoned times.
     pub(crate) fn times(&self) -> (jiff::ZonedDateTime, jiff::ZonedDateTime) {
         let window = self.summary.window;

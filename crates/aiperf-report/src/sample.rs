@@ -4,11 +4,13 @@ use aiperf_core::outcome::{Failure, FailureKind, Outcome, Stage};
 use aiperf_core::time::ClockAnchor;
 use aiperf_core::usage::Usage;
 use aiperf_metrics::{
-    Capabilities, ChunkFact, ErrorGroup, ErrorSummary, Facts, RecordValues, Recorder, Summary, Window,
+    Capabilities, ChunkFact, ErrorGroup, ErrorSummary, Facts, LengthFacts, LengthLedger, LengthSummary,
+    RecordValues, Recorder, Summary, Window,
 };
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
+use crate::lengths::{Counting, InputLengths, ServerCount, Verified, WrongLength};
 use crate::report::{FileLine, Report};
 
 /// 2026-11-30 03:00:00 UTC at monotonic 0.
@@ -61,6 +63,7 @@ fn request(outcome: Outcome, start_ms: u64, tokens: u64) -> Facts {
         scheduled_ns: None,
         chunks: (0..tokens).map(at).collect(),
         isl: Some(50),
+        asked_isl: Some(50),
         output_tokens: Some(tokens),
         reasoning_tokens: None,
         requested_osl: Some(20),
@@ -84,12 +87,38 @@ pub(crate) fn recorder_and_values() -> (Recorder, Vec<RecordValues>) {
     (recorder, values)
 }
 
+/// The lengths of the same requests: the third prompt came out one short, and the server's template takes four.
+fn lengths() -> LengthSummary {
+    let mut ledger = LengthLedger::default();
+    for (prompt, sent, counted) in
+        [(0, 50, Some(54)), (1, 50, Some(54)), (2, 24, Some(28)), (3, 50, None), (4, 50, None)]
+    {
+        let asked = if prompt == 2 { 25 } else { sent };
+        ledger.add(&LengthFacts {
+            asked: Some(asked),
+            made: Some(sent),
+            sent: Some(sent),
+            counted,
+            later: false,
+            prompt,
+        });
+    }
+    ledger.summary()
+}
+
+fn verified() -> Verified {
+    let example =
+        WrongLength { conversation_id: "session_000002".to_owned(), turn_index: 0, said: 24, counted: 25 };
+    Verified { all: false, requests: 4, wrong: 1, skipped: 1, examples: vec![example] }
+}
+
 /// What a [`Report`] borrows.
 pub(crate) struct Sample {
     summary: Summary,
     warmup: Summary,
     errors: Vec<ErrorGroup>,
     config: Value,
+    verified: Verified,
 }
 
 impl Sample {
@@ -108,6 +137,7 @@ impl Sample {
             warmup: warm.summarise(Window { start_ns: 0, end_ns: 300_000_000 }),
             errors: errors.groups().to_vec(),
             config: json!({"endpoint": {"type": "chat", "streaming": true}, "otel": {}}),
+            verified: verified(),
         }
     }
 
@@ -127,6 +157,13 @@ impl Sample {
             zone: TimeZone::fixed(jiff::tz::offset(2)),
             title: "LLM Metrics",
             length_forced: false,
+            lengths: Some(InputLengths {
+                summary: lengths(),
+                tokenizer: Some("builtin"),
+                counting: Counting::Messages { has_template: true },
+                verified: Some(&self.verified),
+                server_count: Some(ServerCount { asked: Some(50), sent: 50, counted: 54 }),
+            }),
             notes: &[],
             files: &[
                 FileLine { label: "CSV Export", path: "run/profile_export_aiperf.csv" },

@@ -35,6 +35,7 @@ pub fn summary_schema() -> Value {
         "start_time": local_time(),
         "end_time": local_time(),
         "warmup_metrics": object(metrics(), &[]),
+        "input_lengths": crate::lengths::schema(),
     });
     if let Value::Object(map) = &mut properties {
         map.extend(metrics());
@@ -135,6 +136,7 @@ pub fn summary_schema_2() -> Value {
         "incomplete_reason": {"type": ["string", "null"]},
         "profiling": {"$ref": "#/$defs/phase"},
         "warmup": {"anyOf": [{"$ref": "#/$defs/phase"}, {"type": "null"}]},
+        "input_lengths": {"anyOf": [crate::lengths::schema_2(), {"type": "null"}]},
         "errors": {"type": "array", "items": {"$ref": "#/$defs/error"}},
         "run_info": {"$ref": "#/$defs/run_info"},
         "input_config": {"type": "object"},
@@ -290,6 +292,9 @@ mod tests {
         let mut report = sample.report();
         assert_eq!(valid(&summary_schema(), &summary(&report)), Ok(()));
         assert_eq!(valid(&summary_schema_2(), &summary_2(&report)), Ok(()));
+        report.lengths = None;
+        assert_eq!(valid(&summary_schema(), &summary(&report)), Ok(()));
+        assert_eq!(valid(&summary_schema_2(), &summary_2(&report)), Ok(()));
         report.warmup = None;
         report.errors = &[];
         report.incomplete_reason = Some("x");
@@ -302,12 +307,14 @@ mod tests {
         let sample = Sample::new();
         let good: Value = serde_json::from_slice(&summary(&sample.report())).expect("JSON");
         let schema = summary_schema();
-        let changes: [Change; 6] = [
+        let changes: [Change; 8] = [
             |v| v["request_latency"]["unit"] = "sec".into(),
             |v| v["request_latency"]["count"] = json!(1.5),
             |v| v["request_count"]["avg"] = Value::Null,
             |v| v["surprise"] = json!(1),
             |v| v["start_time"] = "yesterday".into(),
+            |v| v["input_lengths"]["verified"]["wrong"] = json!(-1),
+            |v| v["input_lengths"]["difference"]["factor"] = Value::Null,
             |v| v["error_summary"][0]["count"] = json!(0),
         ];
         for change in changes {

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use aiperf_core::plan::{Pacing, PhaseKind, Plan};
 use aiperf_core::time::{ClockAnchor, ns_to_seconds};
 use aiperf_data::{Workload, WorkloadFacts};
-use aiperf_metrics::{ErrorGroup, Summary, Window};
-use aiperf_report::{FileLine, Report, console, csv, json};
+use aiperf_metrics::{ErrorGroup, LengthSummary, Summary, Window};
+use aiperf_report::{Counting, FileLine, InputLengths, Report, console, csv, json};
+use aiperf_tokens::Tokenizer;
 use jiff::tz::TimeZone;
 
 use crate::artifacts::{Folder, InputsFile, write_whole};
@@ -24,6 +25,7 @@ pub(crate) struct Finished<'a> {
     pub screen: Screen,
     pub interrupted: bool,
     pub workload: &'a dyn Workload,
+    pub tokenizer: Option<&'a dyn Tokenizer>,
     pub ends: &'a [PhaseEnd],
     pub inputs: Option<InputsFile>,
     pub collected: Collected,
@@ -40,6 +42,7 @@ pub(crate) fn finish(run: Finished<'_>) -> RunEnd {
         screen,
         interrupted,
         workload,
+        tokenizer,
         ends,
         inputs,
         collected,
@@ -112,6 +115,13 @@ pub(crate) fn finish(run: Finished<'_>) -> RunEnd {
         zone: TimeZone::system(),
         title: "LLM Metrics",
         length_forced: ["ignore_eos", "min_tokens"].iter().any(|k| plan.endpoint.extra.contains_key(*k)),
+        lengths: Some(InputLengths {
+            summary: profiling.lengths,
+            tokenizer: tokenizer.map(Tokenizer::name),
+            counting: counting(plan, tokenizer),
+            verified: None,
+            server_count: None,
+        }),
         notes: &notes,
         files: &lines,
     };
@@ -136,13 +146,14 @@ struct Done {
     kind: PhaseKind,
     summary: Summary,
     errors: Vec<ErrorGroup>,
+    lengths: LengthSummary,
     starts: Option<Starts>,
     malformed: Malformed,
 }
 
 impl Done {
     fn new(kind: PhaseKind, results: PhaseResults, end: &PhaseEnd) -> Self {
-        let PhaseResults { mut recorder, errors, last_end_ns, starts, malformed } = results;
+        let PhaseResults { mut recorder, errors, lengths, last_end_ns, starts, malformed } = results;
         recorder.set_unsent(end.unsent);
         recorder.set_scheduled(end.scheduled);
         let end_ns = if last_end_ns == 0 { end.end_ns } else { last_end_ns };
@@ -150,9 +161,22 @@ impl Done {
             kind,
             summary: recorder.summarise(Window { start_ns: end.start_ns, end_ns }),
             errors: errors.groups().to_vec(),
+            lengths: lengths.summary(),
             starts,
             malformed,
         }
+    }
+}
+
+/// What our counts of inputs are counts of.
+fn counting(plan: &Plan, tokenizer: Option<&dyn Tokenizer>) -> Counting {
+    let has_template = tokenizer.is_some_and(|t| t.chat_template().is_some());
+    if !plan.endpoint.kind.has_messages() {
+        Counting::Prompts { specials: tokenizer.map_or(0, |t| t.prompt_specials() as u64) }
+    } else if plan.chat_template && has_template {
+        Counting::Rendered
+    } else {
+        Counting::Messages { has_template }
     }
 }
 

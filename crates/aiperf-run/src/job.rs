@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use aiperf_core::plan::{DatasetPlan, Pacing, Plan, TokenizerPlan};
+use aiperf_core::plan::{DatasetPlan, Pacing, PhasePlan, Plan, TokenizerPlan};
 use aiperf_core::url::{BaseUrl, Scheme};
-use aiperf_data::Workload;
+use aiperf_data::{OpenContext, Workload};
 use aiperf_metrics::Capabilities;
 use aiperf_net::{Client, Endpoint};
 use aiperf_sim::{SimConfig, SimHandle};
@@ -79,7 +79,7 @@ impl Job {
         let tokenizer = plan.tokenizer.as_ref().map(aiperf_tokens::open).transpose()?;
         let run_id = format!("{:012x}", random_u64() & 0xffff_ffff_ffff);
         let now = TemplateClock::from_wall_ns(aiperf_os::anchor().wall_ns);
-        let workload = aiperf_data::open(&plan, tokenizer.clone())?;
+        let workload = aiperf_data::open(&plan, tokenizer.clone(), OpenContext { run_id: &run_id, now })?;
         let endpoint = Arc::new(Endpoint::new(&plan.endpoint));
         let sim = match plan.endpoint.url.scheme {
             Scheme::Sim => Some(SimConfig::from_query(plan.endpoint.url.query.as_deref().unwrap_or(""))?),
@@ -204,6 +204,7 @@ impl Job {
             screen,
             interrupted: interrupt.fired(),
             workload: &*self.workload,
+            tokenizer: self.tokenizer.as_deref(),
             ends: &ends,
             inputs: composer.and_then(Composer::finish),
             collected,
@@ -275,7 +276,7 @@ impl Job {
 
     /// Whether some conversation may be sent twice.
     fn repeats(&self) -> bool {
-        let planned: Option<u64> = self.plan.phases.iter().map(|p| p.requests).sum();
+        let planned: Option<u64> = self.plan.phases.iter().map(PhasePlan::most_sessions).sum();
         planned.is_none_or(|n| n > self.workload.len() as u64)
     }
 }
@@ -285,7 +286,7 @@ impl Job {
 fn enough_descriptors(plan: &Plan, is_simulated: bool) -> Result<(), RunError> {
     let live = plan.phases.iter().filter_map(|phase| match phase.pacing {
         Pacing::Concurrency => {
-            Some(u64::from(phase.concurrency.unwrap_or(1)).min(phase.requests.unwrap_or(u64::MAX)))
+            Some(u64::from(phase.concurrency.unwrap_or(1)).min(phase.most_sessions().unwrap_or(u64::MAX)))
         }
         Pacing::Rate { .. } => None,
     });

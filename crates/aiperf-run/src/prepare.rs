@@ -8,7 +8,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use aiperf_core::conversation::ContextMode;
+use aiperf_core::conversation::{ContextMode, TurnLength};
 use aiperf_data::{Sequential, Visit, Workload};
 use aiperf_net::{Endpoint, Request};
 use bytes::Bytes;
@@ -43,6 +43,8 @@ pub(crate) struct PreparedTurn {
     /// Tokens of it as the tokenizer counts; `None` without a tokenizer, and where what was said before goes in: then the body
     /// is counted once it was sent.
     pub isl: Option<u64>,
+    /// Length the turn was made to.
+    pub length: Option<TurnLength>,
     /// Output limit asked for.
     pub requested_osl: Option<u64>,
     /// Think time after the turn before it.
@@ -179,6 +181,7 @@ impl Composer {
             body: Bytes::from(body),
             list,
             isl,
+            length: turn.length,
             requested_osl: turn.max_tokens,
             delay_ns: turn.delay_ns,
         })
@@ -189,7 +192,7 @@ impl Composer {
 mod tests {
     use std::sync::atomic::Ordering;
 
-    use aiperf_core::conversation::{Conversation, TurnLength};
+    use aiperf_core::conversation::Conversation;
     use aiperf_core::plan::EndpointKind;
     use serde_json::{Value, json};
 

@@ -10,7 +10,9 @@ use aiperf_core::outcome::{Disposition, Outcome};
 use aiperf_core::plan::{EndpointPlan, ExportLevel, PhaseKind, Plan};
 use aiperf_core::time::{ClockAnchor, ns_to_ms, ns_to_seconds};
 use aiperf_core::url::BaseUrl;
-use aiperf_metrics::{Capabilities, ChunkFact, ErrorSummary, Facts, Recorder, Value};
+use aiperf_metrics::{
+    Capabilities, ChunkFact, ErrorSummary, Facts, LengthFacts, LengthLedger, Recorder, Value,
+};
 use aiperf_net::sse::SseScanner;
 use aiperf_net::{Answer, Client, Endpoint};
 use aiperf_report::jsonl::{self, Meta, PhaseMeta};
@@ -41,6 +43,7 @@ pub(crate) struct ReaderSetup<'a> {
 pub(crate) struct PhaseResults {
     pub recorder: Recorder,
     pub errors: ErrorSummary,
+    pub lengths: LengthLedger,
     /// End of the request that came back last, monotonic; 0 before the first.
     pub last_end_ns: u64,
     /// When sessions were started.
@@ -100,6 +103,7 @@ impl Collected {
             .map(|_| PhaseResults {
                 recorder: Recorder::new(capabilities, anchor),
                 errors: ErrorSummary::default(),
+                lengths: LengthLedger::default(),
                 last_end_ns: 0,
                 starts: None,
                 malformed: Malformed::default(),
@@ -220,6 +224,7 @@ impl Reader {
             scheduled_ns: ticket.scheduled_ns,
             chunks: chunks(&answer),
             isl: counts.isl,
+            asked_isl: turn.length.map(|l| l.asked),
             output_tokens: counts.output,
             reasoning_tokens: counts.reasoning,
             requested_osl: turn.requested_osl,
@@ -235,6 +240,14 @@ impl Reader {
         if ticket.turn == 0 {
             Starts::add(&mut phase.starts, facts.start_ns);
         }
+        phase.lengths.add(&LengthFacts {
+            asked: facts.asked_isl,
+            made: turn.length.map(|l| l.made),
+            sent: counts.isl.filter(|_| self.counter.is_some()),
+            counted: answer.usage.and_then(|u| u.prompt_tokens),
+            later: number > 0 && turn.list.is_some(),
+            prompt: (prepared.entry as u64) << 16 | u64::from(ticket.turn),
+        });
         let values = phase.recorder.record(&facts);
         if let Some(failure) = &answer.failure {
             phase.errors.add(failure);

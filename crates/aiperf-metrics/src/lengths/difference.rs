@@ -35,7 +35,12 @@ pub enum LengthDifference {
         tokens: i64,
     },
     /// Neither.
-    Spread,
+    Spread {
+        /// The least counted − sent.
+        min: i64,
+        /// The greatest.
+        max: i64,
+    },
 }
 
 /// Lengths sent and what the server counted on top, in sums.
@@ -103,7 +108,7 @@ impl Pairs {
         if low.1 == high.1 {
             return Some(self.same(low.0, high.0, low.1));
         }
-        Some(self.varying())
+        Some(self.varying(low.1, high.1))
     }
 
     /// All requests, of `shortest` to `longest` tokens, differ by the same.
@@ -122,7 +127,7 @@ impl Pairs {
     }
 
     /// Requests differ by different amounts. Squares of what each rule leaves unexplained decide.
-    fn varying(&self) -> LengthDifference {
+    fn varying(&self, min: i64, max: i64) -> LengthDifference {
         // Sums were exact; from here on fifteen digits are plenty.
         let [n, s, s_s, d, s_d, d_d] =
             [self.n, self.s, self.s_s, self.d, self.s_d, self.d_d].map(|v| v as f64);
@@ -149,7 +154,7 @@ impl Pairs {
         if explains && !wobbles && by_factor <= by_constant * 1.5 {
             return factor;
         }
-        LengthDifference::Spread
+        LengthDifference::Spread { min, max }
     }
 }
 
@@ -180,8 +185,8 @@ mod tests {
         assert_eq!(found(&[(100, 101), (300, 301)]), Some(Constant { tokens: 1 }));
         assert_eq!(found(&[(100, 110), (200, 220)]), Some(Factor { factor: 1.1, tokens: 0 }));
         // A template that trims some texts is none of the two.
-        assert_eq!(found(&[(100, 136), (200, 235), (120, 154)]), Some(Spread));
-        assert_eq!(found(&[(100, 99), (100, 103), (100, 100)]), Some(Spread));
+        assert_eq!(found(&[(100, 136), (200, 235), (120, 154)]), Some(Spread { min: 34, max: 36 }));
+        assert_eq!(found(&[(100, 99), (100, 103), (100, 100)]), Some(Spread { min: -1, max: 3 }));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What is on the page, in order.
 
 use aiperf_core::text::for_terminal;
-use aiperf_metrics::{ConsoleGroup, Flags, Row, Stats, Tally};
+use aiperf_metrics::{ConsoleGroup, Flags, LengthDifference, Row, Stats, Tally};
 
 use super::EXPORT_WIDTH;
 use super::paint::{Paint, Tone};
@@ -45,6 +45,7 @@ impl Page {
     fn body(&mut self, report: &Report<'_>) {
         self.errors(report);
         self.metrics(report);
+        self.lengths(report);
         self.notes(report);
         self.outcome(report.summary.tally);
     }
@@ -105,6 +106,18 @@ impl Page {
             let suffix = if group == ConsoleGroup::Usage { ": Usage" } else { "" };
             let title = format!("NVIDIA AIPerf | {}{suffix}", report.title);
             metric_table(title, &rows).draw(&mut self.out, self.width, self.paint);
+        }
+    }
+
+    fn lengths(&mut self, report: &Report<'_>) {
+        let Some(lengths) = report.lengths() else { return };
+        let lines =
+            [(Tone::Plain, lengths.agreement().into_iter().collect()), (Tone::Note, lengths.findings())];
+        for (tone, lines) in lines {
+            for line in lines {
+                self.out.push('\n');
+                self.line(tone, &for_terminal(&line, MESSAGE));
+            }
         }
     }
 
@@ -204,11 +217,17 @@ fn notes(report: &Report<'_>) -> Vec<String> {
         ));
     }
     let disagree = summary.avg("usage_discrepancy_count").unwrap_or(0.0);
-    if disagree > 0.0 {
+    // What lies between the counts of prompts, the lengths have told.
+    let told =
+        report.lengths().and_then(|l| l.summary.difference).is_some_and(|d| d != LengthDifference::None);
+    let answers_differ = summary
+        .get("usage_completion_tokens_diff_pct")
+        .and_then(|pct| pct.get("max"))
+        .is_some_and(|max| max > 10.0);
+    if disagree > 0.0 && (answers_differ || !told) {
         notes.push(format!(
             "In {} of {} requests our token counts and the server's differ by more than 10%: see the usage_*_diff_pct values in \
-             the records. The same number more in each prompt is the chat template, which our count leaves out. Otherwise check that \
-             --tokenizer is the model's own, or take the server's counts with --use-server-token-count.",
+             the records. Check that --tokenizer is the model's own, or take the server's counts with --use-server-token-count.",
             count(disagree as u64),
             count(summary.tally.completed),
         ));
@@ -234,7 +253,7 @@ fn number(value: f64) -> String {
 }
 
 /// `1,234`.
-fn count(value: u64) -> String {
+pub(crate) fn count(value: u64) -> String {
     grouped(&value.to_string())
 }
 

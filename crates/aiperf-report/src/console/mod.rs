@@ -7,6 +7,7 @@ mod body;
 mod paint;
 mod table;
 
+pub(crate) use body::count;
 pub use body::{export, render};
 
 /// Width of `profile_export_console.txt`, columns.
