@@ -280,6 +280,12 @@ impl Client {
     }
 }
 
+/// A TCP connection to a server that is not the one under test: its name is resolved as a client's is, nothing is stamped.
+pub async fn dial(server: &ServerAddress) -> io::Result<TcpStream> {
+    let (addresses, _) = Resolver::new(server.clone()).resolve().await;
+    connect_any(&addresses?).await
+}
+
 /// Tries the addresses one after the other; the first one's error is told when none answers.
 async fn connect_any(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
     let mut first_error = None;

@@ -20,11 +20,11 @@ mod tls;
 mod usage;
 mod wire;
 
-pub use client::{Client, Counters, Outgoing};
+pub use client::{Client, Counters, Outgoing, dial};
 pub use endpoint::{Answer, AnswerChunk, EncodeError, Endpoint, Request};
 pub use error::NetError;
 pub use resolve::ServerAddress;
-pub use tls::tls_config;
+pub use tls::{tls_config, verifying_tls_config};
 pub use usage::read_usage;
 
 #[cfg(test)]

@@ -17,8 +17,12 @@ use crate::NetError;
 /// the system has none. With `verify_tls` off every certificate is accepted. Sessions are never resumed, so that each new
 /// connection costs a full handshake, as it does in AIPerf.
 pub fn tls_config(plan: &EndpointPlan) -> Result<Arc<ClientConfig>, NetError> {
-    let roots = if plan.verify_tls { trusted()? } else { RootCertStore::empty() };
-    with_roots(roots, plan.verify_tls)
+    if plan.verify_tls { verifying_tls_config() } else { with_roots(RootCertStore::empty(), false) }
+}
+
+/// The same for a server that is not the one under test: certificates are always checked.
+pub fn verifying_tls_config() -> Result<Arc<ClientConfig>, NetError> {
+    with_roots(trusted()?, true)
 }
 
 /// Settings that trust `roots` alone, or everybody.
