@@ -58,12 +58,12 @@ options! {
         "Address of the server: http, https, or sim:// for the simulated server in this process. \
          http is meant when no scheme is written.") short(&["u"]) also(&["endpoint.url"]);
     EndpointType(&["endpoint-type"], "endpoint.type", Kind::Choice {
-            words: &["chat", "completions"],
-            later: &["audio_transcription", "cohere_rankings", "responses", "messages", "chat_embeddings", "embeddings",
-                "hf_tei_rankings", "huggingface_generate", "image_generation", "image_edit", "video_generation",
-                "image_retrieval", "nim_embeddings", "nim_rankings", "solido_rag", "raw", "template"],
+            words: &["chat", "completions", "responses", "messages"],
+            later: &["audio_transcription", "cohere_rankings", "chat_embeddings", "embeddings", "hf_tei_rankings",
+                "huggingface_generate", "image_generation", "image_edit", "video_generation", "image_retrieval",
+                "nim_embeddings", "nim_rankings", "solido_rag", "raw", "template"],
         }, Default::Is("chat"), Group::Endpoint,
-        "Which API is spoken: /v1/chat/completions or /v1/completions.");
+        "Which API is spoken: OpenAI's /v1/chat/completions, /v1/completions or /v1/responses, or Anthropic's /v1/messages.");
     CustomEndpoint(&["custom-endpoint", "endpoint"], "endpoint.path", Kind::Text, Default::Said("the path of the endpoint type"),
         Group::Endpoint, "Path used in place of the endpoint type's own; it starts with a slash. Empty appends nothing to the URL.");
     Streaming(&["streaming"], "endpoint.streaming", Kind::Bool, Default::Is("false"), Group::Endpoint,

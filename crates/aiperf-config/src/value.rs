@@ -454,7 +454,7 @@ mod tests {
             Ok(Value::Text("concurrency_burst".into()))
         );
         assert_eq!(read(Id::LogLevel, "Critical"), Ok(Value::Text("error".into())));
-        assert_eq!(read(Id::EndpointType, "Responses"), Err(Trouble::Later { found: "Responses".into() }));
+        assert_eq!(read(Id::EndpointType, "Embeddings"), Err(Trouble::Later { found: "Embeddings".into() }));
         let Err(Trouble::Bad { nearest, .. }) = read(Id::EndpointType, "chatt") else { panic!("accepted") };
         assert_eq!(nearest.as_deref(), Some("chat"));
     }

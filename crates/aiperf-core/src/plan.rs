@@ -81,6 +81,10 @@ pub enum EndpointKind {
     Chat,
     /// OpenAI `/v1/completions`.
     Completions,
+    /// OpenAI `/v1/responses`.
+    Responses,
+    /// Anthropic `/v1/messages`.
+    Messages,
 }
 
 impl EndpointKind {
@@ -89,6 +93,8 @@ impl EndpointKind {
         match self {
             Self::Chat => "chat",
             Self::Completions => "completions",
+            Self::Responses => "responses",
+            Self::Messages => "messages",
         }
     }
 
@@ -96,7 +102,7 @@ impl EndpointKind {
     /// text, which it puts behind the tokenizer's own specials (BOS).
     pub const fn has_messages(self) -> bool {
         match self {
-            Self::Chat => true,
+            Self::Chat | Self::Responses | Self::Messages => true,
             Self::Completions => false,
         }
     }
@@ -124,7 +130,7 @@ pub struct EndpointPlan {
     pub streaming: bool,
     /// Limit of one request from start to end.
     pub timeout_ns: u64,
-    /// Sent as `Authorization: Bearer …`.
+    /// Sent as `Authorization: Bearer …`, or as `x-api-key` to Anthropic's API.
     pub api_key: Option<Secret>,
     /// The user's own headers, in order.
     pub headers: Vec<(String, Secret)>,

@@ -1,18 +1,20 @@
 //! The head of every request, made ready once: only the two ids and the length differ from request to request.
 //!
 //! Order and names are AIPerf's: Host, User-Agent, X-Request-ID, the session header, the user's own, Authorization, Accept,
-//! Content-Type, X-Session-Affinity, Content-Length. A later header of the same name (letter case ignored) replaces the
+//! Content-Type, X-Session-Affinity, Content-Length. Anthropic's API has Content-Type before the user's own, and behind them
+//! x-api-key in place of Authorization, and anthropic-version. A later header of the same name (letter case ignored) replaces the
 //! earlier in its place, except that the affinity header always comes last and is always ours.
 
-use aiperf_core::plan::EndpointPlan;
+use aiperf_core::plan::{EndpointKind, EndpointPlan};
 use aiperf_core::ticket::Uuid;
 use aiperf_core::url::BaseUrl;
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{Extensions, Method, Request, Uri};
 use http_body_util::Full;
 
 use crate::NetError;
+use crate::endpoint::messages;
 use crate::header_case::spelling;
 
 /// AIPerf names itself and its version; so do we, with ours.
@@ -136,17 +138,32 @@ fn list(plan: &EndpointPlan, url: &BaseUrl) -> Result<Vec<(String, Fill)>, NetEr
     set("User-Agent", fixed("User-Agent", USER_AGENT)?);
     set(REQUEST_ID, Fill::RequestId);
     set(&plan.session_header, Fill::CorrelationId);
+    let is_anthropic = plan.kind == EndpointKind::Messages;
+    if is_anthropic {
+        set("Content-Type", fixed("Content-Type", "application/json")?);
+    }
     for (name, value) in &plan.headers {
         if RESERVED.iter().any(|r| r.eq_ignore_ascii_case(name)) {
             return Err(NetError::HeaderReserved { name: name.clone() });
         }
         set(name, fixed(name, value.expose())?);
     }
-    let authorized = plan.headers.iter().any(|(n, _)| n.eq_ignore_ascii_case("authorization"));
+    let given = |name: &str| plan.headers.iter().any(|(n, _)| n.eq_ignore_ascii_case(name));
+    let authorized = given("authorization");
     if let Some(key) = &plan.api_key {
-        set("Authorization", secret(&format!("Bearer {}", key.expose()))?);
+        let (name, value) = if is_anthropic {
+            (messages::KEY_HEADER, key.expose().to_owned())
+        } else {
+            ("Authorization", format!("Bearer {}", key.expose()))
+        };
+        set(name, secret(name, &value)?);
     } else if let Some(userinfo) = url.userinfo.as_ref().filter(|_| !authorized) {
-        set("Authorization", secret(&format!("Basic {}", base64(&percent_decoded(userinfo))))?);
+        let name = "Authorization";
+        set(name, secret(name, &format!("Basic {}", base64(&percent_decoded(userinfo))))?);
+    }
+    let (version_header, version) = messages::VERSION;
+    if is_anthropic && !given(version_header) {
+        set(version_header, fixed(version_header, version)?);
     }
     let accept = if plan.streaming { "text/event-stream" } else { "application/json" };
     set("Accept", fixed("Accept", accept)?);
@@ -164,8 +181,8 @@ fn fixed(name: &str, value: &str) -> Result<Fill, NetError> {
         .map_err(|_| NetError::HeaderValue { name: name.to_owned() })
 }
 
-fn secret(value: &str) -> Result<Fill, NetError> {
-    let fill = fixed(AUTHORIZATION.as_str(), value)?;
+fn secret(name: &str, value: &str) -> Result<Fill, NetError> {
+    let fill = fixed(name, value)?;
     if let Fill::Fixed(mut value) = fill {
         // Keeps it out of any Debug output on the way.
         value.set_sensitive(true);
@@ -224,7 +241,7 @@ fn base64(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use aiperf_core::plan::{EndpointKind, Secret};
+    use aiperf_core::plan::Secret;
 
     use super::*;
     use crate::endpoint::test_plan;
@@ -303,6 +320,50 @@ mod tests {
         assert_eq!(names(&t).iter().filter(|n| n.eq_ignore_ascii_case("authorization")).count(), 1);
         let t = template(|_| {}, "http://us%40er:p%zz@h").expect("a template");
         assert_eq!(value(&t, "authorization"), format!("Basic {}", base64(b"us@er:p%zz")));
+    }
+
+    #[test]
+    fn anthropic_has_its_own_key_and_version_in_the_reference_s_order() {
+        let anthropic = |headers: &[(&str, &str)]| {
+            let headers = headers.iter().map(|(n, v)| ((*n).to_owned(), Secret::new(*v))).collect();
+            template(
+                |p| {
+                    p.kind = EndpointKind::Messages;
+                    p.api_key = Some(Secret::new("k"));
+                    p.headers = headers;
+                },
+                "http://h",
+            )
+            .expect("a template")
+        };
+        let t = anthropic(&[("Authorization", "mine"), ("anthropic-beta", "b")]);
+        let expected = [
+            "Host",
+            "User-Agent",
+            "X-Request-ID",
+            "X-Correlation-ID",
+            "Content-Type",
+            "Authorization",
+            "anthropic-beta",
+            "x-api-key",
+            "anthropic-version",
+            "Accept",
+            "X-Session-Affinity",
+            "Content-Length",
+        ];
+        assert_eq!(names(&t), expected);
+        assert_eq!(value(&t, "authorization"), "mine");
+        assert_eq!(value(&t, "x-api-key"), "k");
+        assert_eq!(value(&t, "anthropic-version"), "2023-06-01");
+        assert!(
+            !format!("{:?}", t.headers["x-api-key"]).contains('k'),
+            "a key does not show in Debug output"
+        );
+
+        let t = anthropic(&[("X-API-Key", "mine"), ("Anthropic-Version", "2099-01-01")]);
+        assert_eq!(value(&t, "x-api-key"), "k", "the key beats the header");
+        assert_eq!(value(&t, "anthropic-version"), "2099-01-01", "the user knows the version");
+        assert_eq!(names(&t).len(), expected.len() - 2);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::path::Path;
 use aiperf_core::plan::{ConnectionReuse, EndpointKind, EndpointPlan, Secret};
 use aiperf_core::time::seconds_to_ns;
 use aiperf_core::url::BaseUrl;
+use serde_json::Value;
 
 use super::Resolver;
 use crate::environment::verify_tls;
@@ -79,6 +80,28 @@ impl Resolver<'_> {
         let found =
             format!("the endpoint type '{}', whose requests are bare text without messages", kind.name());
         self.bad(id, found, &format!("endpoint types that send messages: {}", able.join(", ")));
+    }
+
+    /// Whether `store` among the extra inputs means that AIPerf would send each later turn alone, for the server to find the
+    /// rest. The whole conversation in its place would be another load, so that is not done quietly.
+    pub(super) fn refuse_stored_turns(&mut self) {
+        let stores = match self.settings.extra().get("store") {
+            Some(Value::Bool(on)) => *on,
+            Some(Value::Number(number)) => number.as_f64() != Some(0.0),
+            Some(Value::String(word)) => {
+                matches!(word.to_ascii_lowercase().as_str(), "true" | "1" | "yes" | "on")
+            }
+            _ => false,
+        };
+        if stores
+            && self.endpoint_kind() == EndpointKind::Responses
+            && let Some(place) = self.place(Id::ExtraInputs)
+        {
+            let what = "asks for stored responses in conversations of several turns, which AIPerf then chains by \
+                        previous_response_id; without store each turn sends the whole conversation. Chains are something"
+                .to_owned();
+            self.errors.push(ConfigError::NotYet { place, what });
+        }
     }
 
     fn url(&mut self) -> Option<BaseUrl> {
@@ -168,6 +191,8 @@ impl Resolver<'_> {
 fn kind_of(word: &str) -> EndpointKind {
     match word {
         "completions" => EndpointKind::Completions,
+        "responses" => EndpointKind::Responses,
+        "messages" => EndpointKind::Messages,
         _ => EndpointKind::Chat,
     }
 }

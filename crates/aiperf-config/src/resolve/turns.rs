@@ -20,6 +20,7 @@ impl Resolver<'_> {
         {
             self.wants_messages(id);
         }
+        self.refuse_stored_turns();
         TurnsPlan { count, delay }
     }
 

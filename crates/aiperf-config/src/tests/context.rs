@@ -59,7 +59,7 @@ fn the_template_is_for_endpoints_that_send_messages() {
         wrong("-m m --apply-chat-template --endpoint-type completions"),
         [
             "--apply-chat-template: found the endpoint type 'completions', whose requests are bare text without messages; allowed: \
-          endpoint types that send messages: chat"
+          endpoint types that send messages: chat, responses, messages"
         ]
     );
     let file = tempfile::NamedTempFile::new().expect("a file");
@@ -119,7 +119,7 @@ fn markers_are_refused_where_they_could_not_do_their_work() {
         (
             "-m m --cache-bust system-prefix --endpoint-type completions",
             "--cache-bust: found the endpoint type 'completions', whose requests are bare text without messages; allowed: endpoint \
-             types that send messages: chat",
+             types that send messages: chat, responses, messages",
         ),
         (
             "-m m --cache-bust first_turn_prefx",
@@ -219,7 +219,7 @@ fn generated_messages_have_a_length() {
         (
             "--user-context-prompt-length 3 --endpoint-type completions",
             "--user-context-prompt-length: found the endpoint type 'completions', whose requests are bare text without messages; \
-             allowed: endpoint types that send messages: chat",
+             allowed: endpoint types that send messages: chat, responses, messages",
         ),
         (
             "--shared-system-prompt-length 3 --prompt-prefix-length 3",
@@ -272,7 +272,7 @@ fn a_system_prompt_is_taken_word_for_word() {
         (
             "--system-prompt x --endpoint-type completions",
             "--system-prompt: found the endpoint type 'completions', whose requests are bare text without messages; allowed: \
-             endpoint types that send messages: chat",
+             endpoint types that send messages: chat, responses, messages",
         ),
         (
             "--system-prompt x --shared-system-prompt-length 5",
@@ -387,7 +387,7 @@ fn turns_are_a_number_or_drawn() {
         (
             "--conversation-turn-stddev 1 --endpoint-type completions",
             "--conversation-turn-stddev: found the endpoint type 'completions', whose requests are bare text without messages; \
-             allowed: endpoint types that send messages: chat",
+             allowed: endpoint types that send messages: chat, responses, messages",
         ),
     ] {
         assert_eq!(wrong(&format!("-m m {line}")), [expected], "{line}");

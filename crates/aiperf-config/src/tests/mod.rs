@@ -10,7 +10,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use aiperf_core::plan::{
-    Arrival, CorpusPlan, DatasetPlan, ExportLevel, LengthPlan, LengthsPlan, LogLevel, Pacing, PhaseKind, Ui,
+    Arrival, CorpusPlan, DatasetPlan, EndpointKind, ExportLevel, LengthPlan, LengthsPlan, LogLevel, Pacing,
+    PhaseKind, Ui,
 };
 use serde_json::json;
 
@@ -275,6 +276,10 @@ fn rules_between_options_are_told_with_the_flags_that_break_them() {
             "--custom-dataset-type needs --input-file: it says what form the file has",
         ),
         (
+            "-m m --endpoint-type responses --extra-inputs store:true --conversation-turn-mean 2",
+            "--extra-inputs asks for stored responses in conversations of several turns, which AIPerf then chains by previous_response_id; without store each turn sends the whole conversation. Chains are something this version does not have yet",
+        ),
+        (
             "-m m --url a,b",
             "--url names several URLs; several URLs come later: a choice of servers is something this version does not have yet",
         ),
@@ -307,8 +312,8 @@ fn rules_between_options_are_told_with_the_flags_that_break_them() {
             "--profile-export-prefix: found 'outputs.json'; allowed: a file name without folder that no other file of the run has (inputs, outputs, phase_manifest)",
         ),
         (
-            "-m m --endpoint-type responses",
-            "--endpoint-type 'responses' is an AIPerf value this version does not have yet",
+            "-m m --endpoint-type embeddings",
+            "--endpoint-type 'embeddings' is an AIPerf value this version does not have yet",
         ),
         (
             "-m m --model-selection-strategy randm",
@@ -374,6 +379,19 @@ fn a_file_of_prompts_excludes_what_makes_prompts() {
     assert!(errors[0].ends_with("is a folder; single_turn reads one file"), "{errors:?}");
     let errors = wrong(&format!("-m m --artifact-dir {path}"));
     assert!(errors[0].ends_with("is a file; a folder is expected"), "{errors:?}");
+}
+
+#[test]
+fn every_api_is_known_by_its_name() {
+    for kind in
+        [EndpointKind::Chat, EndpointKind::Completions, EndpointKind::Responses, EndpointKind::Messages]
+    {
+        assert_eq!(good(&format!("-m m --endpoint-type {}", kind.name())).plan.endpoint.kind, kind);
+    }
+    // Stored responses only matter where another turn could build on them, in the one API that has them.
+    good("-m m --endpoint-type responses --extra-inputs store:true");
+    good("-m m --endpoint-type responses --extra-inputs store:false --conversation-turn-mean 2");
+    good("-m m --endpoint-type chat --extra-inputs store:true --conversation-turn-mean 2");
 }
 
 #[test]

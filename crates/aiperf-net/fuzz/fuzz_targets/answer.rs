@@ -30,7 +30,9 @@ fn endpoint(kind: EndpointKind) -> Endpoint {
 fuzz_target!(|input: &[u8]| {
     let Some((flags, body)) = input.split_first() else { return };
     let content_type = if flags & 1 == 0 { "text/event-stream" } else { "application/json" };
-    let kind = if flags & 2 == 0 { EndpointKind::Chat } else { EndpointKind::Completions };
+    let kinds =
+        [EndpointKind::Chat, EndpointKind::Completions, EndpointKind::Responses, EndpointKind::Messages];
+    let kind = kinds[usize::from(flags >> 3 & 3)];
     let exchange = Exchange {
         stamps: Stamps { start_ns: 1, end_ns: 9, ..Stamps::default() },
         reused: false,
@@ -48,5 +50,7 @@ fuzz_target!(|input: &[u8]| {
     assert!(answer.failure.is_some() || !answer.chunks.is_empty());
     let ends = answer.chunks.last().map_or((0, 0), |c| (c.text_end, c.reasoning_end));
     assert_eq!(ends, (answer.text.len(), answer.reasoning.len()));
+    let mut reply = Vec::new();
+    assert_eq!(endpoint(kind).encode_reply(&answer, &mut reply), !reply.is_empty());
     endpoint(kind).texts(body);
 });

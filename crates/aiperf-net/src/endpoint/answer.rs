@@ -6,10 +6,11 @@ use std::ops::Range;
 use aiperf_core::exchange::Exchange;
 use aiperf_core::outcome::{Disposition, Failure};
 use aiperf_core::plan::EndpointKind;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::chunk::{Channel, Envelope, Piece, with_envelope};
-use super::{Answer, AnswerChunk, chat, completions, error};
+use super::chunk::{Channel, Envelope, Piece, with_object};
+use super::event::Said;
+use super::{Answer, AnswerChunk, chat, completions, error, messages, responses};
 use crate::sse::{SseEvent, SseScanner};
 use crate::usage::read_usage;
 
@@ -49,7 +50,8 @@ struct Reader<'b> {
     server_error: Option<Failure>,
     /// Index of the choice that is followed: that of the first one seen.
     followed: Option<i64>,
-    /// JSON objects read, and choices seen in them: they tell one emptiness from another.
+    /// JSON objects read, and choices seen in them (of APIs without choices, objects that the API knows): they tell one
+    /// emptiness from another.
     objects: u32,
     choices: u32,
     /// The last `object` name that this API does not know.
@@ -58,6 +60,10 @@ struct Reader<'b> {
     first_malformed: Option<String>,
     /// Data that was read and had nothing but one text.
     frame: Option<Frame<'b>>,
+    /// Parts of the output that have been read, for APIs that tell them twice.
+    parts: responses::Parts,
+    /// Counts so far, for APIs that tell them in portions.
+    usage: Map<String, Value>,
 }
 
 impl<'b> Reader<'b> {
@@ -72,6 +78,8 @@ impl<'b> Reader<'b> {
             foreign_object: None,
             first_malformed: None,
             frame: None,
+            parts: responses::Parts::default(),
+            usage: Map::new(),
         }
     }
 
@@ -116,7 +124,8 @@ impl<'b> Reader<'b> {
             return;
         }
         let text = String::from_utf8_lossy(&data);
-        match self.object(&text, at_ns) {
+        let name = event.kind().and_then(|name| std::str::from_utf8(name).ok()).map(str::trim);
+        match self.object(&text, name, at_ns) {
             Ok(None) => {}
             Ok(Some((channel, place))) => {
                 if let (Cow::Borrowed(data), Cow::Borrowed(_)) = (&data, &text) {
@@ -127,7 +136,7 @@ impl<'b> Reader<'b> {
             Err(_) => {
                 let mended = event.mended_data();
                 let mended = mended.as_deref().map(String::from_utf8_lossy);
-                if mended.is_none_or(|m| self.object(&m, at_ns).is_err()) {
+                if mended.is_none_or(|m| self.object(&m, name, at_ns).is_err()) {
                     self.malformed(&text);
                 }
             }
@@ -142,7 +151,7 @@ impl<'b> Reader<'b> {
         let body = String::from_utf8_lossy(&exchange.body);
         // The standard forbids a mark in front of JSON, and some proxies write one all the same.
         let body = body.strip_prefix('\u{feff}').unwrap_or(&body);
-        if self.object(body, at_ns).is_err() {
+        if self.object(body, None, at_ns).is_err() {
             self.first_malformed.get_or_insert_with(|| body.chars().take(500).collect());
         }
     }
@@ -156,13 +165,32 @@ impl<'b> Reader<'b> {
         self.server_error.get_or_insert(failure);
     }
 
-    /// Reads one answer object; `Err` if `json` is none. Gives the place of its text when it says nothing else.
+    /// Reads one answer object, the data of an event called `name`; `Err` if `json` is none. Gives the place of its text when it
+    /// says nothing else.
     fn object(
         &mut self,
         json: &str,
+        name: Option<&str>,
         at_ns: u64,
     ) -> Result<Option<(Channel, Range<usize>)>, serde_json::Error> {
-        let found = with_envelope(json, |envelope| self.envelope(json, envelope, at_ns))?;
+        let found = with_object(json, |text| {
+            Ok(match self.kind {
+                EndpointKind::Chat | EndpointKind::Completions => {
+                    self.envelope(json, serde_json::from_str(text)?, at_ns)
+                }
+                EndpointKind::Responses => {
+                    let event: responses::Event<'_> = serde_json::from_str(text)?;
+                    let (typed, silent) = (event.is_typed(), self.answer.chunks.is_empty());
+                    let said = responses::said(text, event, name, &mut self.parts, silent);
+                    self.said(json, said, typed, at_ns)
+                }
+                EndpointKind::Messages => {
+                    let event: messages::Event<'_> = serde_json::from_str(text)?;
+                    let typed = event.is_typed();
+                    self.said(json, messages::said(text, event, name), typed, at_ns)
+                }
+            })
+        })?;
         match found {
             // vLLM's form: the error is the object itself.
             Found::ErrorObject => {
@@ -174,6 +202,36 @@ impl<'b> Reader<'b> {
             Found::Answer(only) => return Ok(only),
         }
         Ok(None)
+    }
+
+    /// Takes up what an object said. Only `typed` objects say it by themselves: the bytes of another may mean something else
+    /// under another event's name.
+    fn said(&mut self, json: &str, said: Said<'_>, typed: bool, at_ns: u64) -> Found {
+        self.objects += 1;
+        self.choices = self.choices.saturating_add(u32::from(said.foreign.is_none()));
+        let plain = typed && said.is_plain();
+        let mut only = None;
+        if let Some(piece) = &said.piece {
+            only = place_of(json, piece).filter(|_| plain);
+            self.chunk(piece, at_ns);
+        }
+        if let Some(usage) = said.usage {
+            self.usage.extend(usage);
+            if let Some(usage) = read_usage(&Value::Object(self.usage.clone())) {
+                self.answer.usage = Some(usage);
+            }
+        }
+        if let Some(model) = said.model.filter(|_| self.answer.served_model.is_none()) {
+            self.answer.served_model = Some(model.into_owned());
+        }
+        if let Some(reason) = said.finish_reason {
+            self.answer.finish_reason = Some(reason.into_owned());
+        }
+        self.answer.done |= said.ends;
+        if said.foreign.is_some() {
+            self.foreign_object = said.foreign;
+        }
+        said.error.map_or(Found::Answer(only), Found::Error)
     }
 
     fn envelope(&mut self, json: &str, envelope: Envelope<'_>, at_ns: u64) -> Found {
@@ -207,17 +265,14 @@ impl<'b> Reader<'b> {
                 plain = false;
                 self.answer.finish_reason = Some(std::mem::take(&mut choice.finish_reason.0).into_owned());
             }
-            let piece = match self.kind {
-                EndpointKind::Chat => chat::piece(&envelope.object.0, &mut choice),
-                EndpointKind::Completions => completions::piece(&envelope.object.0, &mut choice),
+            let piece = if self.kind == EndpointKind::Chat {
+                chat::piece(&envelope.object.0, &mut choice)
+            } else {
+                completions::piece(&envelope.object.0, &mut choice)
             };
             match piece {
                 Some(piece) if !piece.text.is_empty() || !piece.reasoning.is_empty() => {
-                    only = match (piece.text.is_empty(), piece.reasoning.is_empty()) {
-                        (false, true) => piece.text_channel().zip(place(json, &piece.text)),
-                        (true, false) => place(json, &piece.reasoning).map(|p| (Channel::Reasoning, p)),
-                        _ => None,
-                    };
+                    only = place_of(json, &piece);
                     self.chunk(&piece, at_ns);
                 }
                 Some(_) => {}
@@ -259,7 +314,7 @@ impl<'b> Reader<'b> {
             "the answer has no body".into()
         } else if self.objects == 0 {
             "the stream has no event with data".into()
-        } else if self.choices == 0 {
+        } else if self.choices == 0 && matches!(self.kind, EndpointKind::Chat | EndpointKind::Completions) {
             "the answer has 0 choices".into()
         } else if let Some(object) = self.foreign_object.as_deref().filter(|o| !o.is_empty()) {
             format!(
@@ -267,6 +322,8 @@ impl<'b> Reader<'b> {
                 self.kind.name()
             )
             .into()
+        } else if self.choices == 0 {
+            format!("nothing in the answer has a type that the {} API knows", self.kind.name()).into()
         } else {
             "no chunk has text, reasoning or a tool call".into()
         };
@@ -303,6 +360,15 @@ fn place(json: &str, text: &str) -> Option<Range<usize>> {
     let quoted =
         start > 0 && json.as_bytes().get(start - 1) == Some(&b'"') && json.as_bytes().get(end) == Some(&b'"');
     quoted.then_some(start..end)
+}
+
+/// Where the one text of `piece` lies in `json`.
+fn place_of(json: &str, piece: &Piece<'_>) -> Option<(Channel, Range<usize>)> {
+    match (piece.text.is_empty(), piece.reasoning.is_empty()) {
+        (false, true) => piece.text_channel().zip(place(json, &piece.text)),
+        (true, false) => place(json, &piece.reasoning).map(|p| (Channel::Reasoning, p)),
+        _ => None,
+    }
 }
 
 /// What an answer object turned out to be.

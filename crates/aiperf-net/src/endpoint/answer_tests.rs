@@ -8,7 +8,7 @@ use serde_json::json;
 use super::*;
 
 /// An exchange whose body came in `reads` pieces, the first stamped 100, each later one 10 more.
-fn exchange(content_type: &str, reads: &[&str]) -> Exchange {
+pub(super) fn exchange(content_type: &str, reads: &[&str]) -> Exchange {
     let mut body = Vec::new();
     let mut marks = Vec::new();
     for (i, read) in reads.iter().enumerate() {
@@ -36,7 +36,7 @@ fn exchange(content_type: &str, reads: &[&str]) -> Exchange {
     }
 }
 
-fn sse(reads: &[&str]) -> Exchange {
+pub(super) fn sse(reads: &[&str]) -> Exchange {
     exchange("text/event-stream; charset=utf-8", reads)
 }
 

@@ -40,13 +40,17 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Lays both sets of extra fields over the body's own (`turn` over `plan`), then asks for usage where that is allowed:
-    /// only when the merged body asks for a stream, and never against an author's `include_usage` or a
-    /// `stream_options` that is not an object.
+    /// Lays both sets of extra fields over the body's own, `turn` over `plan`.
     pub(super) fn merged(mut self, plan: &'a Map<String, Value>, turn: &'a Map<String, Value>) -> Self {
         for (name, value) in plan.iter().chain(turn) {
             self.set(name, Field::Json(value));
         }
+        self
+    }
+
+    /// Asks for usage where that is allowed: only when the merged body asks for a stream, and never against an author's
+    /// `include_usage` or a `stream_options` that is not an object.
+    pub(super) fn with_usage(mut self) -> Self {
         let streams = self.0.iter().any(|(n, f)| *n == "stream" && truthy(f));
         if streams {
             let options = self.0.iter().find(|(n, _)| *n == "stream_options").map(|(_, f)| f);

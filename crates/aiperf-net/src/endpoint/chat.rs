@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::body::{Field, Fields};
 use super::chunk::{Choice, Piece};
-use super::message::{Content, Message, MessageList};
+use super::message::{Content, Form, Message, MessageList};
 use super::{Answer, Request};
 
 /// Path below the base URL.
@@ -14,7 +14,7 @@ pub(super) const PATH: &str = "/v1/chat/completions";
 pub(super) fn fields<'a>(request: &Request<'a>, streaming: bool, legacy_max_tokens: bool) -> Fields<'a> {
     let turn = request.turn;
     let mut fields = vec![
-        ("messages", Field::Messages(MessageList(*request))),
+        ("messages", Field::Messages(MessageList { request: *request, form: Form::Chat })),
         ("model", Field::Text(&turn.model)),
         ("stream", Field::Flag(streaming)),
     ];
@@ -28,7 +28,7 @@ pub(super) fn fields<'a>(request: &Request<'a>, streaming: bool, legacy_max_toke
 /// The message of `answer` in a later request. Empty prose is a message too: it keeps the roles taking turns, which many
 /// templates insist on.
 pub(super) fn reply(answer: &Answer, out: &mut Vec<u8>) -> bool {
-    Message { role: "assistant", content: Content::Plain(&answer.prose()) }.write(out);
+    Message { role: "assistant", content: Content::Plain(&answer.prose()) }.write(Form::Chat, out);
     true
 }
 

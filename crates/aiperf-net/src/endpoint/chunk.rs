@@ -132,22 +132,22 @@ impl Function<'_> {
     }
 }
 
-/// Parses one answer object. `Err` when it is not a JSON object or a named field has a shape that cannot hold what it names.
-pub(super) fn with_envelope<T>(
+/// Parses one answer object with `read`. `Err` when it is not a JSON object or a named field has a shape that cannot hold what
+/// it names.
+pub(super) fn with_object<T>(
     json: &str,
-    read: impl FnOnce(Envelope<'_>) -> T,
+    mut read: impl FnMut(&str) -> Result<T, serde_json::Error>,
 ) -> Result<T, serde_json::Error> {
     // A derived reader would take a list for an object, field by field.
     if !json.trim_start().starts_with('{') {
         return Err(serde::de::Error::custom("not an object"));
     }
-    if let Ok(envelope) = serde_json::from_str(json) {
-        return Ok(read(envelope));
+    if let Ok(found) = read(json) {
+        return Ok(found);
     }
     // A key given twice stops the typed reader; a tree keeps the last one. The text is then read again.
     let tree: serde_json::Map<String, serde_json::Value> = serde_json::from_str(json)?;
-    let again = serde_json::to_string(&tree)?;
-    Ok(read(serde_json::from_str(&again)?))
+    read(&serde_json::to_string(&tree)?)
 }
 
 /// A text field of any shape: a string, the joined `text` of a list of parts, else nothing.

@@ -120,11 +120,31 @@ fn words(value: &Value) -> Option<String> {
     }
 }
 
-/// The server's own number: the first of the usual fields that holds one, as a number or as its digits.
+/// The server's own number: the first of the usual fields that holds one, as a number or as its digits; else that of the
+/// status with which the server would have answered, had it known of the error before it began.
 fn code(fields: &Map<String, Value>) -> Option<i64> {
-    ["code", "status", "status_code", "http_status", "http_code"].iter().find_map(|k| {
+    let number = ["code", "status", "status_code", "http_status", "http_code"].iter().find_map(|k| {
         let value = fields.get(*k)?;
         value.as_i64().or_else(|| value.as_str()?.trim().parse().ok())
+    });
+    let named = || ["type", "code"].iter().find_map(|k| status_named(fields.get(*k)?.as_str()?));
+    number.or_else(named)
+}
+
+/// Statuses of the errors that Anthropic and OpenAI name in their documents.
+fn status_named(name: &str) -> Option<i64> {
+    Some(match name {
+        "invalid_request_error" | "invalid_prompt" => 400,
+        "authentication_error" => 401,
+        "billing_error" => 402,
+        "permission_error" => 403,
+        "not_found_error" => 404,
+        "request_too_large" => 413,
+        "rate_limit_error" | "rate_limit_exceeded" | "insufficient_quota" => 429,
+        "api_error" | "server_error" => 500,
+        "timeout_error" => 504,
+        "overloaded_error" => 529,
+        _ => return None,
     })
 }
 

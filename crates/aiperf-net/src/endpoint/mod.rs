@@ -1,6 +1,6 @@
 //! Endpoints: what a request's meaning looks like in one API's JSON, and how its answer is read back. Pure.
 //!
-//! `body` and `message` write requests, `answer` reads what the wire showed, `chunk` knows the JSON of answers, `error` puts failures in
+//! `body` and `message` write requests, `answer` reads what the wire showed, `chunk` and `event` know the JSON of answers, `error` puts failures in
 //! words, `texts` finds what a tokenizer has to count. What differs between APIs is in a file per API.
 
 mod answer;
@@ -9,7 +9,10 @@ mod chat;
 mod chunk;
 mod completions;
 mod error;
+mod event;
 mod message;
+pub(crate) mod messages;
+mod responses;
 mod texts;
 
 use std::borrow::Cow;
@@ -61,13 +64,13 @@ pub struct Answer {
     pub chunks: Vec<AnswerChunk>,
     /// The last non-empty usage object.
     pub usage: Option<Usage>,
-    /// The last `finish_reason`.
+    /// The last `finish_reason`, or what the API has in its place.
     pub finish_reason: Option<String>,
     /// Why this is no good answer. What could be read is kept beside it.
     pub failure: Option<Failure>,
     /// Events whose data was not JSON; they are skipped and do not fail the answer.
     pub malformed_events: u32,
-    /// Whether the end mark `[DONE]` came.
+    /// Whether the end mark came: `[DONE]`, or the last event of APIs that have one.
     pub done: bool,
     /// The model named by the server.
     pub served_model: Option<String>,
@@ -104,6 +107,7 @@ pub struct Endpoint {
     target: String,
     streaming: bool,
     legacy_max_tokens: bool,
+    asks_for_usage: bool,
     extra: Map<String, Value>,
 }
 
@@ -115,6 +119,11 @@ impl Endpoint {
             target: plan.url.join(path(plan)),
             streaming: plan.streaming,
             legacy_max_tokens: plan.legacy_max_tokens,
+            asks_for_usage: match plan.kind {
+                EndpointKind::Chat | EndpointKind::Completions => true,
+                EndpointKind::Responses => plan.server_token_count,
+                EndpointKind::Messages => false,
+            },
             extra: plan.extra.clone(),
         }
     }
@@ -128,7 +137,8 @@ impl Endpoint {
     /// excluded, if there is a list that history can go into: not for completions, nor when extra fields replaced it.
     ///
     /// The API's own fields come first, then the plan's extra fields, then the turn's; a later field replaces an earlier one
-    /// in its place. When the body then asks for a stream, usage is asked for too, unless the author said otherwise.
+    /// in its place. When the body then asks for a stream, usage is asked for too, unless the author said otherwise or the
+    /// API gives it anyway (responses: only for a run that counts by it, as AIPerf does; messages: never).
     pub fn encode(
         &self,
         request: &Request<'_>,
@@ -137,8 +147,11 @@ impl Endpoint {
         let fields = match self.kind {
             EndpointKind::Chat => chat::fields(request, self.streaming, self.legacy_max_tokens),
             EndpointKind::Completions => completions::fields(request.turn, self.streaming),
+            EndpointKind::Responses => responses::fields(request, self.streaming),
+            EndpointKind::Messages => messages::fields(request, self.streaming),
         };
         let fields = fields.merged(&self.extra, &request.turn.extra);
+        let fields = if self.asks_for_usage { fields.with_usage() } else { fields };
         fields.write(out).map_err(|source| EncodeError::Json { source })
     }
 
@@ -151,6 +164,8 @@ impl Endpoint {
         match self.kind {
             EndpointKind::Chat => chat::reply(answer, out),
             EndpointKind::Completions => false,
+            EndpointKind::Responses => responses::reply(answer, out),
+            EndpointKind::Messages => messages::reply(answer, out),
         }
     }
 
@@ -170,7 +185,7 @@ impl Endpoint {
     /// Every text of a request body that a tokenizer should count as input, in the order AIPerf joins them (by one blank).
     /// A body that is not a JSON object has none.
     pub fn texts(&self, body: &[u8]) -> Vec<String> {
-        texts::of(body)
+        texts::of(self.kind, body)
     }
 
     /// Reads what came back. Never panics, whatever the bytes.
@@ -188,11 +203,17 @@ pub(crate) fn path(plan: &EndpointPlan) -> &str {
     plan.path.as_deref().unwrap_or(match plan.kind {
         EndpointKind::Chat => chat::PATH,
         EndpointKind::Completions => completions::PATH,
+        EndpointKind::Responses => responses::PATH,
+        EndpointKind::Messages => messages::PATH,
     })
 }
 
 #[cfg(test)]
 mod answer_tests;
+#[cfg(test)]
+mod event_tests;
+#[cfg(test)]
+mod history_tests;
 
 /// A plan that tests fill in.
 #[cfg(test)]

@@ -1,15 +1,22 @@
 //! The texts of a request body that count as input, found in the body itself, so that what is counted is what was sent.
 //!
-//! Order and choice are AIPerf's: messages (or input items), then tool schemas; a plain `prompt`, `input`, query with
-//! passages, or `inputs` only where there is no list of messages.
+//! Choice is AIPerf's, and so is the order: a system text with a field of its own, messages (or input items), then tool
+//! schemas; a plain `prompt`, `input`, query with passages, or `inputs` only where there is no list of messages. Only the
+//! texts of Anthropic's tool blocks stand where their block does, not at the end.
 
+use aiperf_core::plan::EndpointKind;
 use serde_json::{Map, Value};
 
-/// Every text, in order.
-pub(super) fn of(body: &[u8]) -> Vec<String> {
+/// Every text of a body of the API `kind`, in order.
+pub(super) fn of(kind: EndpointKind, body: &[u8]) -> Vec<String> {
     let mut out = Vec::new();
     if let Ok(Value::Object(body)) = serde_json::from_slice(body) {
-        let messages = walk_messages(&body, &mut out);
+        match kind {
+            EndpointKind::Responses => walk_system(body.get("instructions"), &mut out),
+            EndpointKind::Messages => walk_system(body.get("system"), &mut out),
+            EndpointKind::Chat | EndpointKind::Completions => {}
+        }
+        let messages = walk_messages(kind, &body, &mut out);
         walk_tools(&body, &mut out);
         if !messages {
             walk_plain(&body, &mut out);
@@ -18,7 +25,19 @@ pub(super) fn of(body: &[u8]) -> Vec<String> {
     out
 }
 
-fn walk_messages(body: &Map<String, Value>, out: &mut Vec<String>) -> bool {
+/// A system text beside the messages: a string, or a list of strings and parts.
+fn walk_system(system: Option<&Value>, out: &mut Vec<String>) {
+    match system {
+        Some(Value::String(text)) => out.push(text.clone()),
+        Some(Value::Array(parts)) => {
+            let texts = parts.iter().filter_map(|p| p.as_str().or_else(|| p.get("text")?.as_str()));
+            out.extend(texts.filter(|t| !t.is_empty()).map(str::to_owned));
+        }
+        _ => {}
+    }
+}
+
+fn walk_messages(kind: EndpointKind, body: &Map<String, Value>, out: &mut Vec<String>) -> bool {
     let mut found = false;
     for key in ["messages", "input"] {
         let Some(items) = body.get(key).and_then(Value::as_array) else { continue };
@@ -28,18 +47,19 @@ fn walk_messages(body: &Map<String, Value>, out: &mut Vec<String>) -> bool {
         }
         found = true;
         for item in items.iter().filter_map(Value::as_object) {
-            walk_item(item, out);
+            walk_item(kind, item, out);
         }
     }
     found
 }
 
-fn walk_item(item: &Map<String, Value>, out: &mut Vec<String>) {
+fn walk_item(kind: EndpointKind, item: &Map<String, Value>, out: &mut Vec<String>) {
     match item.get("content") {
         Some(Value::String(text)) => out.push(text.clone()),
         Some(Value::Array(parts)) => {
-            let texts = parts.iter().filter(|p| p.get("type").and_then(Value::as_str) == Some("text"));
-            out.extend(texts.filter_map(|p| p.get("text")?.as_str().map(str::to_owned)));
+            for part in parts.iter().filter_map(Value::as_object) {
+                walk_part(kind, part, out);
+            }
         }
         _ => {}
     }
@@ -55,13 +75,37 @@ fn walk_item(item: &Map<String, Value>, out: &mut Vec<String>) {
     }
 }
 
+fn walk_part(kind: EndpointKind, part: &Map<String, Value>, out: &mut Vec<String>) {
+    let text = |part: &Map<String, Value>| part.get("text")?.as_str().map(str::to_owned);
+    match (kind, part.get("type").and_then(Value::as_str).unwrap_or("")) {
+        (EndpointKind::Responses, "input_text" | "output_text")
+        | (EndpointKind::Chat | EndpointKind::Completions | EndpointKind::Messages, "text") => {
+            out.extend(text(part));
+        }
+        (EndpointKind::Messages, "tool_use") => {
+            push_texts(part, &["name"], out);
+            out.extend(part.get("input").filter(|i| i.is_object()).map(Value::to_string));
+        }
+        (EndpointKind::Messages, "tool_result") => match part.get("content") {
+            Some(Value::Array(parts)) => {
+                let texts = parts.iter().filter_map(Value::as_object);
+                let texts = texts.filter(|p| p.get("type").and_then(Value::as_str) == Some("text"));
+                out.extend(texts.filter_map(text).filter(|t| !t.is_empty()));
+            }
+            _ => push_texts(part, &["content"], out),
+        },
+        _ => {}
+    }
+}
+
 fn walk_tools(body: &Map<String, Value>, out: &mut Vec<String>) {
     for tool in body.get("tools").and_then(Value::as_array).into_iter().flatten() {
         let function = tool.get("function").and_then(Value::as_object);
         for source in function.into_iter().chain(tool.as_object()) {
             push_texts(source, &["name", "description"], out);
-            if let Some(parameters @ Value::Object(_)) = source.get("parameters") {
-                out.push(parameters.to_string());
+            // The second is Anthropic's name for it.
+            for schema in ["parameters", "input_schema"].iter().filter_map(|name| source.get(*name)) {
+                out.extend(schema.is_object().then(|| schema.to_string()));
             }
         }
     }
@@ -101,7 +145,7 @@ mod tests {
     use super::*;
 
     fn texts(body: &Value) -> Vec<String> {
-        of(body.to_string().as_bytes())
+        of(EndpointKind::Chat, body.to_string().as_bytes())
     }
 
     #[test]
@@ -130,9 +174,57 @@ mod tests {
     }
 
     #[test]
+    fn a_system_text_with_a_field_of_its_own_comes_first() {
+        let responses = |body: &Value| of(EndpointKind::Responses, body.to_string().as_bytes());
+        let body = json!({
+            "input": [
+                {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "a"}, {"type": "text", "text": "no"}]},
+                {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "b"}]},
+                {"type": "reasoning", "summary": [{"type": "summary_text", "text": "no"}]},
+                {"type": "function_call", "name": "f", "arguments": "{}"},
+                {"type": "function_call_output", "output": "o"},
+                {"role": "user", "content": "c"},
+            ],
+            "instructions": "sys", "system": "no",
+            "tools": [{"type": "function", "name": "g", "parameters": {"z": 1}}],
+        });
+        assert_eq!(responses(&body), ["sys", "a", "b", "f", "{}", "o", "c", "g", r#"{"z":1}"#]);
+        assert_eq!(
+            responses(&json!({"instructions": [{"text": "s"}, "t", ""], "input": "p"})),
+            ["s", "t", "p"]
+        );
+
+        let messages = |body: &Value| of(EndpointKind::Messages, body.to_string().as_bytes());
+        let body = json!({
+            "messages": [
+                {"role": "user", "content": "a"},
+                {"role": "assistant", "content": [
+                    {"type": "thinking", "thinking": "no"},
+                    {"type": "text", "text": "b"},
+                    {"type": "tool_use", "id": "t", "name": "f", "input": {"z": 1, "a": 2}},
+                ]},
+                {"role": "user", "content": [
+                    {"type": "tool_result", "tool_use_id": "t", "content": "r"},
+                    {"type": "tool_result", "tool_use_id": "t", "content": [{"type": "text", "text": "s"}, {"type": "image"}]},
+                ]},
+            ],
+            "system": "sys", "instructions": "no",
+            "tools": [{"name": "f", "description": "d", "input_schema": {"type": "object"}}],
+        });
+        let expected = ["sys", "a", "b", "f", r#"{"z":1,"a":2}"#, "r", "s", "f", "d", r#"{"type":"object"}"#];
+        assert_eq!(messages(&body), expected);
+        assert_eq!(
+            messages(
+                &json!({"system": [{"type": "text", "text": "s"}], "messages": [{"role": "user", "content": "a"}]})
+            ),
+            ["s", "a"]
+        );
+    }
+
+    #[test]
     fn what_is_no_object_has_no_texts() {
         for body in [&b""[..], b"[]", b"\"x\"", b"{", b"\xff"] {
-            assert!(of(body).is_empty());
+            assert!(of(EndpointKind::Chat, body).is_empty());
         }
     }
 }
