@@ -299,6 +299,9 @@ fn phase(settings: &Settings, plan: &PhasePlan) -> Json {
     if let Some(ns) = plan.duration_ns {
         put(&mut out, "duration", seconds(ns));
     }
+    if let Some(sessions) = plan.sessions {
+        put(&mut out, "sessions", sessions);
+    }
     // A profiling phase's limit of 1 is AIPerf's default, which it does not write.
     let told = is_warmup || rate.is_some() || settings.has(Id::Concurrency);
     if let Some(concurrency) = plan.concurrency.filter(|_| told) {

@@ -119,7 +119,7 @@ options! {
         "Draw lengths evenly from a window around --isl and --osl (style vllm: from x - x*ratio to x + x*ratio) or below them \
          (sglang: from x*ratio to x). With --prompt-corpus random the prompts are that tool's own, token for token.");
     Entries(&["num-dataset-entries", "num-prompts"], "dataset.entries", count(1, MANY),
-        Default::Said("--request-count, else 100; every row of an input file"), Group::Dataset,
+        Default::Said("--num-conversations, else --request-count, else 100; every row of an input file"), Group::Dataset,
         "Number of different conversations.");
     Corpus(&["prompt-corpus"], "dataset.prompts.corpus", Kind::Choice { words: &["sonnet", "coding", "random"], later: &[] },
         Default::Is("sonnet"), Group::Dataset,
@@ -221,15 +221,21 @@ options! {
     Smoothness(&["arrival-smoothness", "vllm-burstiness"], "phases.profiling.smoothness", SMOOTHNESS, Default::Said("1 with gamma"),
         Group::Load, "Shape of gamma gaps: 1 is Poisson, more is smoother, less is burstier.");
     RequestCount(&["request-count", "num-requests"], "phases.profiling.requests", count(1, MANY),
-        Default::Said("10 when neither it nor --benchmark-duration is given"), Group::Load,
+        Default::Said("10 when none of it, --num-conversations and --benchmark-duration is given"), Group::Load,
         "Stop once this many requests were sent.") sweepable();
+    Conversations(&["num-conversations", "num-sessions", "conversation-num"], "phases.profiling.sessions", count(1, MANY),
+        Default::Absent, Group::Load,
+        "Start no more sessions than this; each goes on to its last turn. It is also the number of different conversations where \
+         --num-dataset-entries does not say it.") sweepable();
     Duration(&["benchmark-duration"], "phases.profiling.duration", ABOVE_ZERO, Default::Absent, Group::Load,
         "Stop sending after this long.") sweepable();
     Grace(&["benchmark-grace-period"], "phases.profiling.grace_period", GRACE, Default::Is("30"), Group::Load,
         "How long requests in flight may still run after --benchmark-duration; inf waits for all.");
 
     WarmupRequests(&["warmup-request-count", "num-warmup-requests"], "phases.warmup.requests", count(1, MANY), Default::Absent,
-        Group::Warmup, "Requests sent before the measurement; it or --warmup-duration makes a warmup phase.");
+        Group::Warmup, "Requests sent before the measurement; it, --num-warmup-sessions or --warmup-duration makes a warmup phase.");
+    WarmupSessions(&["num-warmup-sessions"], "phases.warmup.sessions", count(1, MANY), Default::Absent, Group::Warmup,
+        "Most sessions started in the warmup; each goes on to its last turn.");
     WarmupDuration(&["warmup-duration"], "phases.warmup.duration", ABOVE_ZERO, Default::Absent, Group::Warmup,
         "Time spent sending before the measurement.");
     WarmupGrace(&["warmup-grace-period"], "phases.warmup.grace_period", GRACE, Default::Is("inf"), Group::Warmup,

@@ -130,7 +130,7 @@ impl Settings {
 
     /// Number of different synthetic conversations, from what says it most directly.
     pub(crate) fn synthetic_entries(&self) -> Option<u64> {
-        [Id::Entries, Id::RequestCount].into_iter().find_map(|id| self.int(id))
+        [Id::Entries, Id::Conversations, Id::RequestCount].into_iter().find_map(|id| self.int(id))
     }
 
     pub(crate) fn headers(&self) -> &[(String, String)] {

@@ -522,10 +522,19 @@ pub struct PhasePlan {
     pub concurrency: Option<u32>,
     /// Stop once this many requests were sent.
     pub requests: Option<u64>,
+    /// Start no more sessions than this; those that started go on to their last turn.
+    pub sessions: Option<u64>,
     /// Stop sending after this long.
     pub duration_ns: Option<u64>,
     /// How long requests in flight may still run after `duration_ns`; `None` is without end.
     pub grace_ns: Option<u64>,
+}
+
+impl PhasePlan {
+    /// Most sessions that can start: each sends at least one request, so a cap on requests is one on sessions too.
+    pub fn most_sessions(&self) -> Option<u64> {
+        self.requests.into_iter().chain(self.sessions).min()
+    }
 }
 
 /// How sessions start.

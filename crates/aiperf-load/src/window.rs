@@ -24,6 +24,8 @@ pub struct PhaseWindow {
     pub over_ns: u64,
     /// Most requests sent; `u64::MAX` without a cap.
     pub max_requests: u64,
+    /// Most sessions started; `u64::MAX` without a cap.
+    pub max_sessions: u64,
 }
 
 impl PhaseWindow {
@@ -34,7 +36,13 @@ impl PhaseWindow {
             (Some(_), Some(grace)) => sending_end_ns.saturating_add(grace),
             _ => u64::MAX,
         };
-        Self { start_ns, sending_end_ns, over_ns, max_requests: plan.requests.unwrap_or(u64::MAX) }
+        Self {
+            start_ns,
+            sending_end_ns,
+            over_ns,
+            max_requests: plan.requests.unwrap_or(u64::MAX),
+            max_sessions: plan.most_sessions().unwrap_or(u64::MAX),
+        }
     }
 
     /// What `now_ns` allows.
@@ -54,10 +62,10 @@ impl PhaseWindow {
         sent < self.max_requests && self.stage(now_ns) == Stage::Sending
     }
 
-    /// Whether session number `index` may ever start: each session sends at least one request, so a cap on requests caps
-    /// sessions by their index alone, and every shard comes to the same answer without asking the others.
+    /// Whether session number `index` may ever start: caps on requests and on sessions cap sessions by their index alone, and
+    /// every shard comes to the same answer without asking the others.
     pub fn admits(&self, index: u64) -> bool {
-        index < self.max_requests
+        index < self.max_sessions
     }
 
     /// Whether the schedule has an arrival `offset_ns` after the start.
@@ -80,6 +88,7 @@ mod tests {
             pacing: Pacing::Concurrency,
             concurrency: Some(1),
             requests,
+            sessions: None,
             duration_ns,
             grace_ns,
         }
@@ -93,6 +102,20 @@ mod tests {
         assert!(!w.may_send(0, 1_100), "duration");
         assert_eq!(w.stage(1_149), Stage::Draining);
         assert_eq!(w.stage(1_150), Stage::Over);
+    }
+
+    #[test]
+    fn a_cap_on_sessions_lets_those_that_started_go_on() {
+        let window = |requests, sessions| {
+            PhaseWindow::start(&PhasePlan { sessions: Some(sessions), ..plan(requests, None, None) }, 0)
+        };
+        let w = window(None, 3);
+        assert!(w.admits(2) && w.has_arrival(2, 5));
+        assert!(!w.admits(3) && !w.has_arrival(3, 5));
+        assert!(w.may_send(1_000, 5), "later turns are no new sessions");
+        let w = window(Some(2), 3);
+        assert!(w.admits(1) && !w.admits(2) && !w.may_send(2, 5), "the smaller cap wins");
+        assert!(!window(Some(9), 3).admits(3));
     }
 
     #[test]

@@ -89,7 +89,7 @@ impl Control {
         base: u64,
         composer: Composer,
     ) -> Result<PhaseRun, RunError> {
-        let limit = plan.requests.unwrap_or(u64::MAX);
+        let limit = plan.most_sessions().unwrap_or(u64::MAX);
         let live_sessions = plan.concurrency.unwrap_or(0) as usize;
         let primed = primed(plan).min(limit);
         let ring =

@@ -216,6 +216,7 @@ mod tests {
             pacing: Pacing::Concurrency,
             concurrency: Some(4),
             requests,
+            sessions: None,
             duration_ns,
             grace_ns: None,
         }

@@ -24,6 +24,7 @@ pub(crate) fn closed_loop() -> PhasePlan {
         pacing: Pacing::Concurrency,
         concurrency: Some(1),
         requests: None,
+        sessions: None,
         duration_ns: None,
         grace_ns: None,
     }

@@ -50,6 +50,7 @@ impl Resolver<'_> {
         let settings = self.settings;
         let duration_ns = settings.float(Id::Duration).map(seconds_to_ns);
         let requests = settings.int(Id::RequestCount);
+        let sessions = settings.int(Id::Conversations);
         if duration_ns.is_none() {
             self.needs(
                 Id::Grace,
@@ -62,7 +63,8 @@ impl Resolver<'_> {
             kind: PhaseKind::Profiling,
             pacing,
             concurrency: limit(pacing, self.concurrency(Id::Concurrency)),
-            requests: requests.or(duration_ns.is_none().then_some(DEFAULT_REQUESTS)),
+            requests: requests.or((duration_ns.is_none() && sessions.is_none()).then_some(DEFAULT_REQUESTS)),
+            sessions,
             duration_ns,
             grace_ns: duration_ns.and_then(|_| endless(settings.float_or_default(Id::Grace))),
         }
@@ -72,7 +74,8 @@ impl Resolver<'_> {
         let settings = self.settings;
         let duration_ns = settings.float(Id::WarmupDuration).map(seconds_to_ns);
         let requests = settings.int(Id::WarmupRequests);
-        if duration_ns.is_none() && requests.is_none() {
+        let sessions = settings.int(Id::WarmupSessions);
+        if duration_ns.is_none() && requests.is_none() && sessions.is_none() {
             self.no_warmup();
             return None;
         }
@@ -95,6 +98,7 @@ impl Resolver<'_> {
             pacing,
             concurrency: limit(pacing, concurrency),
             requests,
+            sessions,
             duration_ns,
             grace_ns: duration_ns.and_then(|_| endless(settings.float_or_default(Id::WarmupGrace))),
         })
@@ -105,7 +109,7 @@ impl Resolver<'_> {
         if let Some(place) = self.structure.warmup.clone() {
             self.errors.push(ConfigError::Needs {
                 place,
-                needs: "requests or duration",
+                needs: "requests, sessions or duration",
                 why: "a warmup without an end would never let the measurement begin",
             });
             return;
@@ -118,7 +122,8 @@ impl Resolver<'_> {
         for id in [Id::WarmupConcurrency, Id::WarmupRate, Id::WarmupPattern, Id::WarmupSmoothness] {
             if let Some(place) = self.place(id) {
                 self.notes.push(format!(
-                    "{place} has no effect: --warmup-request-count or --warmup-duration makes a warmup, and neither is given"
+                    "{place} has no effect: --warmup-request-count, --num-warmup-sessions or --warmup-duration makes a warmup, and none \
+                     of them is given"
                 ));
             }
         }

@@ -35,8 +35,10 @@ const PAIRS: &[(&str, &str, &str)] = &[
     ("--concurrency", "6", "profiling: {concurrency: 6}"),
     ("--request-rate", "2.5", "profiling: {rate: 2.5}"),
     ("--request-count", "60", "profiling: {requests: 60}"),
+    ("--num-conversations", "8", "profiling: {sessions: 8}"),
     ("--benchmark-duration", "90", "profiling: {duration: 1.5m}"),
     ("--warmup-request-count", "5", "warmup: {requests: 5}"),
+    ("--num-warmup-sessions", "3", "warmup: {sessions: 3}"),
     ("--warmup-duration", "20s", "warmup: {duration: 20}"),
     ("--warmup-concurrency", "2", "warmup: {concurrency: 2}"),
     ("--warmup-request-rate", "9", "warmup: {rate: 9}"),
@@ -100,8 +102,8 @@ proptest! {
     fn a_plan_does_not_depend_on_where_its_options_were_written(
         chosen in prop::collection::btree_map(0..PAIRS.len(), any::<bool>(), 0..PAIRS.len())
     ) {
-        let warmup = |i: &usize| PAIRS[*i].0.starts_with("--warmup");
-        let ends = |i: &usize| matches!(PAIRS[*i].0, "--warmup-request-count" | "--warmup-duration");
+        let warmup = |i: &usize| PAIRS[*i].2.starts_with("warmup:");
+        let ends = |i: &usize| matches!(PAIRS[*i].0, "--warmup-request-count" | "--num-warmup-sessions" | "--warmup-duration");
         let has_end = chosen.keys().any(ends);
         let chosen: Vec<(usize, bool)> =
             chosen.into_iter().filter(|(i, _)| has_end || !warmup(i)).collect();

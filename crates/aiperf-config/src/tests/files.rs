@@ -113,7 +113,7 @@ nonsense: 1
             "c.yaml:5:20: benchmark.dataset.prompts.isl.mean: '1, 2' is a list; a list of values asks for a sweep; sweeps come later",
             "c.yaml:6:14: benchmark.dataset.entries: found '0'; allowed: a whole number from 1 to 1000000000000",
             "c.yaml:8:5: benchmark.phases.profiling: there is no key 'concurency' here; allowed: concurrency, duration, \
-             exclude_from_results, grace_period, kind, name, rate, requests, smoothness, type; did you mean 'concurrency'?",
+             exclude_from_results, grace_period, kind, name, rate, requests, sessions, smoothness, type; did you mean 'concurrency'?",
             "c.yaml:9:15: benchmark.phases.profiling.requests: found the text 'abc'; expected a whole number from 1 to 1000000000000",
             "c.yaml:10:5: benchmark.phases.profiling.rate_ramp is an AIPerf key this version does not have yet",
             "c.yaml:11:11: benchmark.warmup: found the number 7; expected a mapping",
@@ -162,7 +162,7 @@ fn forms_that_contradict_each_other_are_told() {
         ),
         (
             "benchmark: {model: m, warmup: {concurrency: 1}}",
-            "needs requests or duration: a warmup without an end",
+            "needs requests, sessions or duration: a warmup without an end",
         ),
         ("benchmark: {model: m, profiling: {type: poisson}}", "benchmark.phases.profiling.type needs rate"),
         (

@@ -227,8 +227,44 @@ fn load_follows_the_order_of_decision() {
         with_note.notes,
         [
             "--arrival-pattern has no effect without a request rate",
-            "--warmup-concurrency has no effect: --warmup-request-count or --warmup-duration makes a warmup, and neither is given"
+            "--warmup-concurrency has no effect: --warmup-request-count, --num-warmup-sessions or --warmup-duration makes a warmup, \
+             and none of them is given"
         ]
+    );
+}
+
+#[test]
+fn sessions_stop_a_phase_and_count_conversations() {
+    for flag in ["--num-conversations", "--num-sessions", "--conversation-num"] {
+        let plan = good(&format!("-m m {flag} 4")).plan;
+        assert_eq!((plan.phases[0].sessions, plan.phases[0].requests), (Some(4), None));
+        let DatasetPlan::Synthetic(dataset) = &plan.dataset else { panic!("synthetic") };
+        assert_eq!(dataset.entries, 4);
+        assert_eq!(plan.input_config["datasets"][0]["entries"], json!(4));
+        assert_eq!(
+            plan.input_config["phases"],
+            json!([{"name": "profiling", "kind": "profiling", "type": "concurrency", "sessions": 4}])
+        );
+    }
+    let entries = |line: &str| match good(&format!("-m m {line}")).plan.dataset {
+        DatasetPlan::Synthetic(dataset) => dataset.entries,
+        DatasetPlan::File(file) => panic!("{file:?}"),
+    };
+    assert_eq!(entries("--num-conversations 4 --request-count 9"), 4);
+    assert_eq!(entries("--num-conversations 4 --num-prompts 6 --request-count 9"), 6);
+    assert_eq!(entries("--request-count 9"), 9);
+    let both = good("-m m --num-conversations 4 --request-count 9 --num-warmup-sessions 3").plan;
+    assert_eq!((both.phases[1].sessions, both.phases[1].requests), (Some(4), Some(9)));
+    assert_eq!((both.phases[0].kind, both.phases[0].sessions), (PhaseKind::Warmup, Some(3)));
+    assert_eq!(both.phases[0].requests, None);
+    let timed = good("-m m --num-conversations 4 --benchmark-duration 5").plan;
+    assert_eq!((timed.phases[0].requests, timed.phases[0].duration_ns), (None, Some(5_000_000_000)));
+    let file = File::new("benchmark: {model: m, warmup: {sessions: 2}, profiling: {sessions: 5}}");
+    let plan = file.run("").expect("sound").plan;
+    assert_eq!((plan.phases[0].sessions, plan.phases[1].sessions), (Some(2), Some(5)));
+    assert_eq!(
+        wrong("-m m --num-conversations 1,2"),
+        ["--num-conversations: '1,2' is a list; a list of values asks for a sweep; sweeps come later"]
     );
 }
 

@@ -48,6 +48,29 @@ fn a_count_is_kept_to_the_request_on_every_number_of_threads() {
 }
 
 #[test]
+fn a_cap_on_sessions_lets_each_go_on_to_its_last_turn() {
+    let rows: String = (0..5)
+        .flat_map(|session| (0..3).map(move |turn| (session, turn)))
+        .map(|(s, t)| format!("{{\"text\":\"{s} {t}\",\"session_id\":\"s{s}\"}}\n"))
+        .collect();
+    for (caps, warmed, measured) in [
+        ("--num-conversations 4", 0, 12),
+        ("--num-sessions 4 --request-rate 10000 --concurrency 2", 0, 12),
+        ("--num-conversations 4 --request-count 7", 0, 7),
+        ("--num-conversations 2 --num-warmup-sessions 1", 3, 6),
+    ] {
+        let server = sim("ttft=0&itl=0");
+        let start = Run::unseeded(&url(&server)).args("--random-seed 7 --input-file p.jsonl --workers-max 2");
+        let done = start.args(caps).file("p.jsonl", &rows).run().expect_exit(0).ends(Tally::of(measured, 0));
+        assert_eq!(server.stop().requests, warmed + measured, "{caps}");
+        let sessions: BTreeSet<String> =
+            done.records().iter().map(|r| r["metadata"]["conversation_id"].to_string()).collect();
+        let most = if caps.contains("warmup") { 3 } else { 4 };
+        assert!(sessions.len() <= most, "{caps}: {sessions:?}");
+    }
+}
+
+#[test]
 fn concurrency_is_reached_and_never_passed() {
     // Nothing is answered before four are there, so four were there at once.
     let go = Signal::new();
