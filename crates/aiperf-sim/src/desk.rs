@@ -36,19 +36,24 @@ impl Flow {
         }
     }
 
+    /// Waits for the first token of any of these requests.
+    pub(crate) async fn first(flows: &[Rc<Self>]) {
+        std::future::poll_fn(|cx| {
+            if flows.iter().any(|f| f.ended.get() || f.done.get() > 0) {
+                return Poll::Ready(());
+            }
+            for flow in flows {
+                flow.watch(cx);
+            }
+            Poll::Pending
+        })
+        .await;
+    }
+
     /// Waits for the request's end.
     pub(crate) async fn end(&self) {
-        self.when(|| self.ended.get()).await;
-    }
-
-    /// Waits for the request's first token.
-    pub(crate) async fn first(&self) {
-        self.when(|| self.ended.get() || self.done.get() > 0).await;
-    }
-
-    async fn when(&self, is: impl Fn() -> bool) {
         std::future::poll_fn(|cx| {
-            if is() {
+            if self.ended.get() {
                 return Poll::Ready(());
             }
             self.watch(cx);

@@ -24,13 +24,14 @@ pub enum FaultKind {
     End,
     /// `event: error` with an error object inside a 200 stream; an error object as body otherwise.
     ErrorEvent,
-    /// An error object as a plain data event inside a 200 stream; an error object as body otherwise.
+    /// An error object as a plain data event inside a 200 stream (a response that failed, in `/v1/responses`); an error object as
+    /// body otherwise.
     ErrorData,
     /// One event that is not JSON, then on as usual; a body that is not JSON otherwise.
     Malformed,
     /// Half an event, then the end.
     HalfEvent,
-    /// No choices in any event or body.
+    /// No choices in any event or body; no output, no blocks.
     EmptyChoices,
     /// A role, a finish reason, no text.
     RoleOnly,

@@ -1,9 +1,9 @@
-//! A simulated OpenAI-compatible inference server with a truth log and faults, and scripted bad servers.
+//! A simulated inference server, for OpenAI's and Anthropic's APIs, with a truth log and faults, and scripted bad servers.
 //!
 //! [`start`] runs an engine model behind real HTTP on its own thread: it makes `sim://` and `aiperf sim` work, and is what
 //! clients are measured against, for it knows when each chunk was written and how many tokens there really were. A request
-//! goes through `server` (connections), `service` (its life), `request` and `prompt` (what is asked, counted), [`engine`] (when each token is
-//! done; pure), `desk` (the engine's clock), `body` and `wire` (bytes at that moment), `ticket` and [`truth`] (the books); `capture` keeps what arrived.
+//! goes through `server` (connections), `service` (its life), `request`, `dialogue` and `prompt` (what is asked, counted), [`engine`] (when each token is
+//! done; pure), `desk` (the engine's clock), `answer`, `stream`, `body` and `wire` (bytes at that moment), `ticket` and [`truth`] (the books); `capture` keeps what arrived.
 //!
 //! [`scripted`] plays byte-exact scripts instead, for the tests of a client's error paths.
 
@@ -11,6 +11,7 @@ mod answer;
 mod body;
 mod capture;
 mod desk;
+mod dialogue;
 pub mod engine;
 mod error;
 pub mod fault;
@@ -20,10 +21,13 @@ mod option;
 mod page;
 mod prompt;
 mod reference;
+mod refusal;
 mod request;
 pub mod scripted;
 mod server;
 mod service;
+mod stream;
+mod strict;
 mod table;
 mod ticket;
 mod tokenize;

@@ -99,6 +99,7 @@ pub struct SimConfig {
     pub(crate) truth: bool,
     pub(crate) capture: Option<PathBuf>,
     pub(crate) tokenize_endpoint: bool,
+    pub(crate) incomplete_event: bool,
 }
 
 impl Default for SimConfig {
@@ -134,6 +135,7 @@ impl Default for SimConfig {
             truth: false,
             capture: None,
             tokenize_endpoint: true,
+            incomplete_event: false,
         };
         for option in OPTIONS {
             config.set(option.key, option.default).expect("the table's defaults are allowed (tested)");
@@ -195,6 +197,7 @@ impl SimConfig {
             "truth-log" => self.truth_log = Some(v.text).filter(|t| !t.is_empty()).map(PathBuf::from),
             "truth" => self.truth = v.word(&SWITCHES)?,
             "capture" => self.capture = Some(v.text).filter(|t| !t.is_empty()).map(PathBuf::from),
+            "incomplete-event" => self.incomplete_event = v.word(&SWITCHES)?,
             "tokenize-endpoint" => self.tokenize_endpoint = v.word(&SWITCHES)?,
             other => unreachable!("{other} is in the table and not set (tested)"),
         }

@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 
 use crate::body::{FullBody, SimBody};
 use crate::metrics::{Gauges, page};
-use crate::request::Refusal;
+use crate::refusal::Refusal;
 use crate::service::Server;
 use crate::ticket::Ticket;
 use crate::truth::TruthOutcome;
@@ -19,11 +19,13 @@ const ANY_MODEL: &str = "sim";
 impl Server {
     pub(crate) fn unauthorized(&self, headers: &HeaderMap) -> Option<Refusal> {
         let wanted = self.config.api_key.as_ref()?;
-        let shown = headers.get(header::AUTHORIZATION).and_then(|v| v.to_str().ok());
-        if shown.and_then(|v| v.strip_prefix("Bearer ")) == Some(wanted.expose()) {
+        let text = |name| headers.get(name).and_then(|v: &HeaderValue| v.to_str().ok());
+        let bearer = text("authorization").and_then(|v| v.strip_prefix("Bearer "));
+        // Anthropic's clients show their key in a header of its own.
+        if [bearer, text("x-api-key")].contains(&Some(wanted.expose())) {
             return None;
         }
-        Some(Refusal::new(401, "AuthenticationError", "Unauthorized: the bearer token is missing or wrong"))
+        Some(Refusal::new(401, "AuthenticationError", "Unauthorized: the key is missing or wrong"))
     }
 
     /// Everything that is not an inference request.

@@ -1,5 +1,5 @@
-//! Counting prompts the way a server does: chat through the tokenizer's own template, completions with the specials that the
-//! tokenizer adds. Equal prompts are counted once.
+//! Counting prompts the way a server does: conversations through the tokenizer's own template, completions with the specials
+//! that the tokenizer adds. Equal prompts are counted once.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,8 +8,10 @@ use aiperf_tokens::{Conversation, TemplateClock, Tokenizer};
 use rustc_hash::{FxHashMap, FxHasher};
 use serde_json::{Map, Value};
 
+use crate::dialogue;
 use crate::engine::block_hashes;
-use crate::request::{Api, Ask, Refusal};
+use crate::refusal::Refusal;
+use crate::request::{Api, Ask};
 
 /// Prompts remembered; a benchmark's data set has some hundred distinct ones.
 const REMEMBERED: usize = 8_192;
@@ -25,8 +27,9 @@ pub(crate) struct Prompt {
 /// The texts of a request that decide its count, owned, so that counting may move to another thread.
 #[derive(Debug)]
 pub(crate) struct Input {
-    chat: bool,
+    api: Api,
     text: String,
+    system: Option<String>,
     tools: Option<String>,
     kwargs: Option<String>,
 }
@@ -34,8 +37,9 @@ pub(crate) struct Input {
 impl Input {
     pub(crate) fn of(api: Api, ask: &Ask<'_>) -> Self {
         Self {
-            chat: api == Api::Chat,
+            api,
             text: ask.input.to_owned(),
+            system: ask.system.map(str::to_owned),
             tools: ask.tools.map(str::to_owned),
             kwargs: ask.template_kwargs.map(str::to_owned),
         }
@@ -48,7 +52,7 @@ pub(crate) struct Counter {
     tokenizer: Arc<dyn Tokenizer>,
     clock: TemplateClock,
     want_blocks: bool,
-    known: Mutex<FxHashMap<[u64; 2], Prompt>>,
+    known: Mutex<FxHashMap<[u64; 2], Arc<[Prompt]>>>,
 }
 
 impl Counter {
@@ -60,7 +64,7 @@ impl Counter {
     /// The key under which the prompt of `ask` is remembered: two hashes of different making over all that decides the
     /// count, so that no two prompts of a run share it.
     pub(crate) fn key(api: Api, ask: &Ask<'_>) -> [u64; 2] {
-        let parts = (api == Api::Chat, ask.input, ask.tools, ask.template_kwargs);
+        let parts = (api, ask.input, ask.system, ask.tools, ask.template_kwargs);
         let mut fast = FxHasher::default();
         parts.hash(&mut fast);
         let mut sip = DefaultHasher::new();
@@ -69,61 +73,47 @@ impl Counter {
     }
 
     /// The count, if it is known already.
-    pub(crate) fn recall(&self, key: &[u64; 2]) -> Option<Prompt> {
+    pub(crate) fn recall(&self, key: &[u64; 2]) -> Option<Arc<[Prompt]>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
     }
 
-    /// Counts `input` and remembers it under `key`.
-    pub(crate) fn count(&self, key: [u64; 2], input: &Input) -> Result<Prompt, Refusal> {
-        let prompt = if input.chat { self.chat(input)? } else { self.completion(&input.text)? };
+    /// Counts `input` and remembers it under `key`. Completions alone may have more than one prompt.
+    pub(crate) fn count(&self, key: [u64; 2], input: &Input) -> Result<Arc<[Prompt]>, Refusal> {
+        let prompts: Arc<[Prompt]> = if input.api == Api::Completions {
+            self.completions(&input.text)?.into()
+        } else {
+            let messages = dialogue::messages(input.api, &input.text, input.system.as_deref())?;
+            let tools = dialogue::tools(input.api, input.tools.as_deref())?;
+            let kwargs = input.kwargs.as_deref().map(dialogue::parse).transpose()?;
+            let texts = self.render(&messages, tools.as_ref(), kwargs.as_ref(), true)?;
+            Arc::new([self.texts(&texts, 0)])
+        };
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= REMEMBERED {
             known.clear();
         }
-        known.insert(key, prompt.clone());
-        Ok(prompt)
-    }
-
-    fn chat(&self, input: &Input) -> Result<Prompt, Refusal> {
-        let texts = self.render(&input.text, input.tools.as_deref(), input.kwargs.as_deref(), true)?;
-        Ok(self.texts(&texts, 0))
+        known.insert(key, Arc::clone(&prompts));
+        Ok(prompts)
     }
 
     /// The text that the template makes of `messages`. Without a template, the text of each message, for then a chat counts
     /// as the sum of its contents.
     pub(crate) fn render(
         &self,
-        messages: &str,
-        tools: Option<&str>,
-        kwargs: Option<&str>,
+        messages: &Value,
+        tools: Option<&Value>,
+        kwargs: Option<&Map<String, Value>>,
         add_generation_prompt: bool,
     ) -> Result<Vec<String>, Refusal> {
-        let mut messages: Value = parse(messages)?;
-        let list = messages.as_array_mut().ok_or_else(|| refusal("messages must be a list"))?;
-        if list.is_empty() {
-            return Err(refusal("messages must not be empty"));
-        }
-        for message in list.iter_mut() {
-            let message = message.as_object_mut().ok_or_else(|| refusal("each message must be an object"))?;
-            flatten(message)?;
-        }
         let Some(template) = self.tokenizer.chat_template() else {
-            return Ok(list
-                .iter()
-                .filter_map(|m| m.get("content").and_then(Value::as_str))
-                .map(str::to_owned)
-                .collect());
+            let contents = messages.as_array().into_iter().flatten();
+            return Ok(contents.filter_map(|m| m.get("content")?.as_str().map(str::to_owned)).collect());
         };
-        let tools: Option<Value> = tools.map(parse).transpose()?;
-        let kwargs: Option<Map<String, Value>> = kwargs.map(parse).transpose()?;
-        let conversation = Conversation {
-            tools: tools.as_ref(),
-            kwargs: kwargs.as_ref(),
-            ..Conversation::new(&messages, add_generation_prompt, self.clock)
-        };
+        let conversation =
+            Conversation { tools, kwargs, ..Conversation::new(messages, add_generation_prompt, self.clock) };
         let text = template
             .render_with(&conversation)
-            .map_err(|e| refusal(format!("the chat template refused the messages: {e}")))?;
+            .map_err(|e| Refusal::bad(format!("the chat template refused the messages: {e}")))?;
         Ok(vec![text])
     }
 
@@ -141,21 +131,23 @@ impl Counter {
         self.tokenizer.decode(ids)
     }
 
-    fn completion(&self, raw: &str) -> Result<Prompt, Refusal> {
+    /// A prompt is a text or a list of ids; a list of such is as many prompts.
+    fn completions(&self, raw: &str) -> Result<Vec<Prompt>, Refusal> {
         let specials = self.tokenizer.prompt_specials() as u64;
-        match parse::<Value>(raw)? {
-            Value::String(text) => Ok(self.texts(&[text], specials)),
-            Value::Array(list) if list.len() == 1 && list[0].is_string() => {
-                Ok(self.texts(&[list[0].as_str().unwrap_or_default()], specials))
+        match dialogue::parse::<Value>(raw)? {
+            Value::String(text) => Ok(vec![self.texts(&[text], specials)]),
+            Value::Array(list) if !list.is_empty() && list.iter().all(Value::is_number) => {
+                Ok(vec![self.ids(&list)?])
             }
-            Value::Array(list) if !list.is_empty() && list.iter().all(Value::is_u64) => self.ids(&list),
-            Value::Array(list) if list.len() == 1 && list[0].is_array() => {
-                self.ids(list[0].as_array().map_or(&[], Vec::as_slice))
-            }
-            Value::Array(list) if list.len() > 1 => {
-                Err(refusal(format!("one prompt per request is served here, got {}", list.len())))
-            }
-            _ => Err(refusal("prompt must be a text or a list of token ids")),
+            Value::Array(list) if !list.is_empty() => list
+                .iter()
+                .map(|prompt| match prompt {
+                    Value::String(text) => Ok(self.texts(&[text], specials)),
+                    Value::Array(ids) => self.ids(ids),
+                    _ => Err(Refusal::bad("each prompt of a list must be a text or a list of token ids")),
+                })
+                .collect(),
+            _ => Err(Refusal::bad("prompt must be a text, a list of token ids, or a list of such")),
         }
     }
 
@@ -167,7 +159,7 @@ impl Counter {
             Some(ids) if !ids.is_empty() => {
                 Ok(Prompt { tokens: ids.len() as u64, blocks: self.want_blocks.then(|| block_hashes(&ids)) })
             }
-            _ => Err(refusal("a prompt of token ids must be a list of whole numbers, not empty")),
+            _ => Err(Refusal::bad("a prompt of token ids must be a list of whole numbers, not empty")),
         }
     }
 
@@ -185,37 +177,4 @@ impl Counter {
         }
         Prompt { tokens: ids.len() as u64, blocks: Some(block_hashes(&ids)) }
     }
-}
-
-/// Text parts become one text joined by newlines and `developer` becomes `system`, as vLLM renders them; other parts need a
-/// model that sees or hears.
-fn flatten(message: &mut Map<String, Value>) -> Result<(), Refusal> {
-    if message.get("role").and_then(Value::as_str).is_none() {
-        return Err(refusal("each message needs a role"));
-    }
-    if message["role"] == "developer" {
-        message.insert("role".to_owned(), Value::from("system"));
-    }
-    let Some(Value::Array(parts)) = message.get("content") else { return Ok(()) };
-    let mut texts = Vec::with_capacity(parts.len());
-    for part in parts {
-        match (part.get("type").and_then(Value::as_str), part.get("text").and_then(Value::as_str)) {
-            (Some("text") | None, Some(text)) => texts.push(text),
-            (kind, _) => {
-                let kind = kind.unwrap_or("without a type");
-                return Err(refusal(format!("this model reads text alone, got a content part '{kind}'")));
-            }
-        }
-    }
-    let text = texts.join("\n");
-    message.insert("content".to_owned(), Value::from(text));
-    Ok(())
-}
-
-fn parse<T: serde::de::DeserializeOwned>(raw: &str) -> Result<T, Refusal> {
-    serde_json::from_str(raw).map_err(|e| refusal(format!("the request body is wrong: {e}")))
-}
-
-fn refusal(message: impl Into<String>) -> Refusal {
-    Refusal::new(400, "BadRequestError", message)
 }

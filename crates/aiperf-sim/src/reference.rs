@@ -11,8 +11,10 @@ pub fn reference_markdown() -> String {
          Made from the table of options; do not edit. Each option is a flag of `aiperf sim` (`--ttft 50 --itl 8`) and a key in the \
          query of a `sim://` address (`--url 'sim://?ttft=50&itl=8'`), which starts the server inside `aiperf profile`. In a query `%XX` \
          is understood, `_` stands for `-`, and a switch without a value is on.\n\n\
-         It answers `POST /v1/chat/completions` and `POST /v1/completions`, streamed or whole, and `GET /v1/models`, `/health` and \
-         `/metrics`, and `POST /tokenize` and `/detokenize`.\n\n\
+         It answers `POST /v1/chat/completions`, `/v1/completions`, `/v1/responses` and `/v1/messages` (Anthropic's), streamed or \
+         whole; `POST /tokenize` and `/detokenize`; `GET /v1/models`, `/health` and `/metrics`. A conversation is counted through the \
+         tokenizer's chat template, or as the sum of its contents when there is none; `instructions` and `system` are its system message. \
+         Completions with several prompts make as many sequences, whose choices are streamed in turns and whose counts are summed.\n\n\
          | option | allowed | default | |\n|---|---|---|---|\n",
     );
     for option in OPTIONS {

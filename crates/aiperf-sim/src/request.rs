@@ -1,50 +1,58 @@
-//! What a request body asks for, and the error objects for bodies that ask for what cannot be.
+//! What a request body asks for.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value, json};
 
 use crate::option::SimConfig;
+use crate::refusal::{Refusal, known_model};
+use crate::strict::refuse_unknown;
 
-/// The two APIs served.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The APIs served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Api {
+    /// OpenAI's chat completions.
     Chat,
+    /// OpenAI's completions.
     Completions,
+    /// OpenAI's responses.
+    Responses,
+    /// Anthropic's messages.
+    Messages,
 }
 
 impl Api {
+    /// The API that is served at `path`.
+    pub(crate) fn at(path: &str) -> Option<Self> {
+        match path {
+            "/v1/chat/completions" => Some(Self::Chat),
+            "/v1/completions" => Some(Self::Completions),
+            "/v1/responses" => Some(Self::Responses),
+            "/v1/messages" => Some(Self::Messages),
+            _ => None,
+        }
+    }
+
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Chat => "chat",
             Self::Completions => "completions",
+            Self::Responses => "responses",
+            Self::Messages => "messages",
         }
     }
-}
 
-/// A refusal: an HTTP error with an error object in the form of the OpenAI API.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Refusal {
-    pub(crate) status: u16,
-    pub(crate) kind: &'static str,
-    pub(crate) message: String,
-    pub(crate) retry_after_s: Option<u64>,
-}
-
-impl Refusal {
-    pub(crate) fn new(status: u16, kind: &'static str, message: impl Into<String>) -> Self {
-        Self { status, kind, message: message.into(), retry_after_s: None }
+    /// The field that holds what is to be answered.
+    const fn input_field(self) -> &'static str {
+        match self {
+            Self::Chat | Self::Messages => "messages",
+            Self::Completions => "prompt",
+            Self::Responses => "input",
+        }
     }
 
-    /// A 400.
-    pub(crate) fn bad(message: impl Into<String>) -> Self {
-        Self::new(400, "BadRequestError", message)
-    }
-
-    /// The error object.
-    pub(crate) fn body(&self) -> String {
-        json!({"error": {"message": self.message, "type": self.kind, "param": null, "code": self.status}})
-            .to_string()
+    /// Whether answers may begin with reasoning.
+    pub(crate) const fn reasons(self) -> bool {
+        !matches!(self, Self::Completions)
     }
 }
 
@@ -57,13 +65,21 @@ struct Body<'a> {
     #[serde(borrow)]
     prompt: Option<&'a RawValue>,
     #[serde(borrow)]
+    input: Option<&'a RawValue>,
+    #[serde(borrow)]
+    instructions: Option<&'a RawValue>,
+    #[serde(borrow)]
+    system: Option<&'a RawValue>,
+    #[serde(borrow)]
     tools: Option<&'a RawValue>,
     #[serde(borrow)]
     chat_template_kwargs: Option<&'a RawValue>,
+    previous_response_id: Option<String>,
     stream: Option<bool>,
     stream_options: Option<StreamOptions>,
     max_tokens: Option<u64>,
     max_completion_tokens: Option<u64>,
+    max_output_tokens: Option<u64>,
     min_tokens: Option<u64>,
     ignore_eos: Option<bool>,
     n: Option<u64>,
@@ -85,17 +101,23 @@ pub(crate) struct Ask<'a> {
     pub(crate) limit: Option<u64>,
     pub(crate) min_tokens: u64,
     pub(crate) ignore_eos: bool,
-    /// `messages` or `prompt`.
+    /// `messages`, `prompt` or `input`.
     pub(crate) input: &'a str,
+    /// `instructions` of responses, `system` of messages.
+    pub(crate) system: Option<&'a str>,
     pub(crate) tools: Option<&'a str>,
     pub(crate) template_kwargs: Option<&'a str>,
+}
+
+/// A field's text; null is as good as absent.
+fn given(raw: Option<&RawValue>) -> Option<&str> {
+    raw.map(RawValue::get).filter(|t| *t != "null")
 }
 
 impl<'a> Ask<'a> {
     /// Understands `body` or says what is wrong with it.
     pub(crate) fn parse(api: Api, body: &'a [u8], config: &SimConfig) -> Result<Self, Refusal> {
-        let parsed: Body<'a> = serde_json::from_slice(body)
-            .map_err(|e| Refusal::bad(format!("the request body is wrong: {e}")))?;
+        let parsed: Body<'a> = serde_json::from_slice(body).map_err(|e| Refusal::wrong(&e))?;
         if config.strict {
             refuse_unknown(api, body)?;
         }
@@ -105,24 +127,36 @@ impl<'a> Ask<'a> {
         }
         known_model(&config.models, Some(&model))?;
         if parsed.n.unwrap_or(1) != 1 {
-            return Err(Refusal::bad("one choice per request is served here: n must be 1"));
+            return Err(Refusal::bad("one choice per prompt is served here: n must be 1"));
         }
-        let (input, field) = match api {
-            Api::Chat => (parsed.messages, "messages"),
-            Api::Completions => (parsed.prompt, "prompt"),
+        let (input, system, limit, limit_name) = match api {
+            Api::Chat => {
+                let limit = parsed.max_completion_tokens.or(parsed.max_tokens);
+                (parsed.messages, None, limit, "max_tokens")
+            }
+            Api::Completions => (parsed.prompt, None, parsed.max_tokens, "max_tokens"),
+            Api::Responses => {
+                (parsed.input, parsed.instructions, parsed.max_output_tokens, "max_output_tokens")
+            }
+            Api::Messages => (parsed.messages, parsed.system, parsed.max_tokens, "max_tokens"),
         };
-        let input = input.ok_or_else(|| Refusal::bad(format!("the field '{field}' is missing")))?;
-        let limit = match api {
-            Api::Chat => parsed.max_completion_tokens.or(parsed.max_tokens),
-            Api::Completions => parsed.max_tokens,
-        };
+        let missing = |field: &str| Refusal::bad(format!("the field '{field}' is missing"));
+        let input = input.ok_or_else(|| missing(api.input_field()))?;
+        if api == Api::Messages && limit.is_none() {
+            return Err(missing("max_tokens"));
+        }
+        if let Some(id) = parsed.previous_response_id.filter(|_| api == Api::Responses) {
+            // Nothing is stored here.
+            let message = format!("Response with id '{id}' not found.");
+            return Err(Refusal::new(404, "NotFoundError", message));
+        }
         if limit == Some(0) {
-            return Err(Refusal::bad("max_tokens must be at least 1, got 0"));
+            return Err(Refusal::bad(format!("{limit_name} must be at least 1, got 0")));
         }
         let min_tokens = parsed.min_tokens.unwrap_or(0);
         if let Some(limit) = limit.filter(|l| *l < min_tokens) {
             return Err(Refusal::bad(format!(
-                "min_tokens must be at most max_tokens={limit}, got {min_tokens}"
+                "min_tokens must be at most {limit_name}={limit}, got {min_tokens}"
             )));
         }
         let options = parsed.stream_options;
@@ -135,96 +169,11 @@ impl<'a> Ask<'a> {
             min_tokens,
             ignore_eos: parsed.ignore_eos.unwrap_or(false),
             input: input.get(),
-            tools: parsed.tools.map(RawValue::get).filter(|t| *t != "null"),
-            template_kwargs: parsed.chat_template_kwargs.map(RawValue::get).filter(|t| *t != "null"),
+            system: given(system),
+            tools: given(parsed.tools),
+            template_kwargs: given(parsed.chat_template_kwargs),
         })
     }
-}
-
-/// Refuses a model that is not served. Whoever names none means the one that is.
-pub(crate) fn known_model(models: &[String], model: Option<&str>) -> Result<(), Refusal> {
-    match model {
-        Some(model) if !models.is_empty() && !models.iter().any(|m| m == model) => {
-            Err(Refusal::new(404, "NotFoundError", format!("The model `{model}` does not exist.")))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Fields of both APIs in OpenAI's reference.
-const COMMON: [&str; 16] = [
-    "frequency_penalty",
-    "logit_bias",
-    "logprobs",
-    "max_tokens",
-    "metadata",
-    "model",
-    "n",
-    "presence_penalty",
-    "prompt_cache_key",
-    "seed",
-    "stop",
-    "stream",
-    "stream_options",
-    "temperature",
-    "top_p",
-    "user",
-];
-/// Fields of chat alone.
-const CHAT: [&str; 19] = [
-    "audio",
-    "function_call",
-    "functions",
-    "max_completion_tokens",
-    "messages",
-    "modalities",
-    "parallel_tool_calls",
-    "prediction",
-    "reasoning_effort",
-    "response_format",
-    "safety_identifier",
-    "service_tier",
-    "store",
-    "tool_choice",
-    "tools",
-    "top_logprobs",
-    "verbosity",
-    "web_search_options",
-    "prompt_cache_retention",
-];
-/// Fields of completions alone.
-const COMPLETIONS: [&str; 4] = ["best_of", "echo", "prompt", "suffix"];
-
-fn refuse_unknown(api: Api, body: &[u8]) -> Result<(), Refusal> {
-    let fields: Map<String, Value> =
-        serde_json::from_slice(body).map_err(|e| Refusal::bad(format!("the request body is wrong: {e}")))?;
-    let own: &[&str] = match api {
-        Api::Chat => &CHAT,
-        Api::Completions => &COMPLETIONS,
-    };
-    let unknown: Vec<&str> =
-        fields.keys().map(String::as_str).filter(|k| !COMMON.contains(k) && !own.contains(k)).collect();
-    if unknown.is_empty() {
-        return Ok(());
-    }
-    Err(Refusal::new(
-        422,
-        "UnprocessableEntityError",
-        format!("unexpected fields in the request: {}", unknown.join(", ")),
-    ))
-}
-
-/// The refusal of a request that does not fit into the model, in vLLM's words.
-pub(crate) fn too_long(max_model_len: u64, prompt: u64, output: u64, api: Api) -> Refusal {
-    let place = match api {
-        Api::Chat => "messages",
-        Api::Completions => "prompt",
-    };
-    let total = prompt.saturating_add(output);
-    Refusal::bad(format!(
-        "This model's maximum context length is {max_model_len} tokens. However, you requested {total} tokens ({prompt} in \
-         the {place}, {output} in the completion). Please reduce the length of the {place} or completion."
-    ))
 }
 
 #[cfg(test)]
@@ -278,6 +227,35 @@ mod tests {
         assert_eq!(status, 422);
         assert!(message.ends_with(": ignore_eos"), "{message}");
         assert_eq!(parse(Api::Completions, body, ""), Ok(200));
+        let body =
+            r#"{"model":"m","input":"x","instructions":"y","max_output_tokens":3,"max_tokens":3,"stop":[]}"#;
+        let (_, message) = parse(Api::Responses, body, "strict=on").expect_err("two fields of chat");
+        assert!(message.ends_with(": max_tokens, stop"), "{message}");
+        let body = r#"{"model":"m","messages":[],"system":"y","max_tokens":3,"top_p":1,"top_k":1}"#;
+        assert_eq!(parse(Api::Messages, body, "strict=on"), Ok(200));
+    }
+
+    #[test]
+    fn responses_and_messages_have_names_of_their_own() {
+        let config = SimConfig::default();
+        let body =
+            r#"{"model":"m","input":"hi","instructions":"Be brief.","max_output_tokens":7,"max_tokens":9}"#;
+        let ask = Ask::parse(Api::Responses, body.as_bytes(), &config).expect("a good body");
+        assert_eq!((ask.input, ask.system, ask.limit), ("\"hi\"", Some("\"Be brief.\""), Some(7)));
+        let body = r#"{"model":"m","messages":[],"system":null,"max_tokens":9,"max_completion_tokens":7}"#;
+        let ask = Ask::parse(Api::Messages, body.as_bytes(), &config).expect("a good body");
+        assert_eq!((ask.input, ask.system, ask.limit), ("[]", None, Some(9)));
+        for (api, body, status, word) in [
+            (Api::Messages, r#"{"model":"m","messages":[]}"#, 400, "'max_tokens'"),
+            (Api::Messages, r#"{"model":"m","max_tokens":1}"#, 400, "'messages'"),
+            (Api::Responses, r#"{"model":"m","messages":[]}"#, 400, "'input'"),
+            (Api::Responses, r#"{"model":"m","input":"x","max_output_tokens":0}"#, 400, "max_output_tokens"),
+            (Api::Responses, r#"{"model":"m","input":"x","previous_response_id":"resp_1"}"#, 404, "'resp_1'"),
+        ] {
+            let (got, message) = parse(api, body, "").expect_err(body);
+            assert_eq!(got, status, "{body}");
+            assert!(message.contains(word), "{message}");
+        }
     }
 
     proptest::proptest! {
@@ -285,7 +263,7 @@ mod tests {
         fn no_body_is_too_strange(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..200), cut in 0usize..120) {
             let good = r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"max_tokens":3,"stream":true,"n":1}"#;
             for body in [&bytes[..], &good.as_bytes()[..cut.min(good.len())]] {
-                for api in [Api::Chat, Api::Completions] {
+                for api in [Api::Chat, Api::Completions, Api::Responses, Api::Messages] {
                     if let Err(refusal) = Ask::parse(api, body, &SimConfig::default()) {
                         proptest::prop_assert!((400..500).contains(&refusal.status));
                     }

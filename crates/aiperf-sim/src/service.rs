@@ -12,16 +12,18 @@ use http::{HeaderValue, Method, Request, Response, header};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
-use crate::answer::{Answer, Finish};
-use crate::body::{FullBody, SimBody, StreamBody, StreamForm};
+use crate::answer::{Answer, Finish, Text};
+use crate::body::{FullBody, SimBody};
 use crate::capture::Capture;
-use crate::desk::Desk;
+use crate::desk::{Desk, Flow};
 use crate::engine::Job;
 use crate::fault::{Chosen, Fault, FaultKind, choose};
 use crate::option::{Head, SimConfig, UsageForm};
 use crate::page::{full, refuse};
 use crate::prompt::{Counter, Input, Prompt};
-use crate::request::{Api, Ask, Refusal, too_long};
+use crate::refusal::{Refusal, too_long};
+use crate::request::{Api, Ask};
+use crate::stream::{StreamBody, StreamForm};
 use crate::ticket::{Ledger, Ticket};
 use crate::truth::{TruthOutcome, TruthRecord};
 use crate::wire::{Kill, Shape, WireControl};
@@ -31,6 +33,9 @@ use crate::words::Words;
 const MAX_BODY: usize = 256 << 20;
 /// Prompts longer than this many bytes are counted on another thread, so that no stream waits for them.
 pub(crate) const COUNT_HERE: usize = 1_024;
+
+/// Where in a job's name the place of its prompt stands, above the number of its request.
+const PLACE_SHIFT: u32 = 40;
 
 /// What all connections share.
 pub(crate) struct Server {
@@ -67,17 +72,15 @@ impl Server {
         let arrival_ns = if arrival_ns == 0 { body_ns } else { arrival_ns };
         let mut entry = self.capture.as_ref().map(|c| c.take(&head, &body, arrival_ns));
         let path = head.uri.path().trim_end_matches('/');
-        let api = match path {
-            "/v1/chat/completions" => Api::Chat,
-            "/v1/completions" => Api::Completions,
-            _ if self.tokenizes(path) => {
+        let Some(api) = Api::at(path) else {
+            if self.tokenizes(path) {
                 return self.tokenize(&head.method, path, body, entry, control).await;
             }
-            _ => return self.page(&head.method, path, &head.headers, control),
+            return self.page(&head.method, path, &head.headers, control);
         };
         if head.method != Method::POST {
             let refusal = Refusal::new(405, "MethodNotAllowedError", "use POST here");
-            return refuse(&refusal, None, control);
+            return refuse(&refusal.told_by(api), None, control);
         }
         let index = self.index.get();
         self.index.set(index + 1);
@@ -117,7 +120,7 @@ impl Server {
             },
         );
         if let Some(refusal) = self.unauthorized(&head.headers) {
-            return refuse(&refusal, Some(ticket), control);
+            return refuse(&refusal.told_by(api), Some(ticket), control);
         }
         let shape = match chosen.delivery.as_ref().map(|f| (f.kind, f.gap_ns)) {
             Some((FaultKind::Bytes | FaultKind::SlowLoris, gap_ns)) => Shape::Bytes(gap_ns),
@@ -130,7 +133,7 @@ impl Server {
             // Its prompt is never counted, and a fault may last: the capture goes on without it.
             drop(entry);
             return match self.fail_first(fault, &ticket, &control).await {
-                Early::Refusal(refusal) => refuse(&refusal, Some(ticket), control),
+                Early::Refusal(refusal) => refuse(&refusal.told_by(api), Some(ticket), control),
                 Early::Page(bytes) => {
                     ticket.note(|r| r.status = 200);
                     let mut response = Response::new(full(bytes, Some(ticket), control));
@@ -141,19 +144,33 @@ impl Server {
                 }
             };
         }
+        if self.config.strict && api == Api::Messages && !head.headers.contains_key("anthropic-version") {
+            let refusal = Refusal::bad("the header 'anthropic-version' is missing");
+            return refuse(&refusal.told_by(api), Some(ticket), control);
+        }
         let ask = match Ask::parse(api, &body, &self.config) {
             Ok(ask) => ask,
-            Err(refusal) => return refuse(&refusal, Some(ticket), control),
+            Err(refusal) => return refuse(&refusal.told_by(api), Some(ticket), control),
         };
         ticket.note(|r| r.stream = ask.stream);
-        let prompt = match self.count(api, &ask).await {
-            Ok(prompt) => prompt,
-            Err(refusal) => return refuse(&refusal, Some(ticket), control),
+        let prompts = match self.count(api, &ask).await {
+            Ok(prompts) => prompts,
+            Err(refusal) => return refuse(&refusal.told_by(api), Some(ticket), control),
         };
         if let Some(mut entry) = entry {
-            entry.counted(prompt.tokens);
+            entry.counted(prompts.iter().map(|p| p.tokens).sum());
         }
-        self.answer(api, &ask, prompt, index, body_ns, chosen, ticket, control).await
+        let texts: Result<Vec<Text>, Refusal> = prompts
+            .iter()
+            .enumerate()
+            .map(|(place, prompt)| self.plan(api, &ask, prompt, (index, place as u64), &chosen))
+            .collect();
+        match texts {
+            Ok(texts) => {
+                self.answer(api, &ask, &prompts, texts, index, body_ns, chosen, ticket, control).await
+            }
+            Err(refusal) => refuse(&refusal.told_by(api), Some(ticket), control),
+        }
     }
 
     /// A fault that comes before there is an answer. Those of connections never return.
@@ -163,8 +180,7 @@ impl Server {
         }
         match fault.kind {
             FaultKind::Status(status) => {
-                let mut refusal =
-                    Refusal::new(status, status_kind(status), format!("simulated failure {status}"));
+                let mut refusal = Refusal::simulated(status);
                 refusal.retry_after_s = matches!(status, 429 | 503).then_some(fault.retry_after_s);
                 return Early::Refusal(refusal);
             }
@@ -178,11 +194,11 @@ impl Server {
         std::future::pending().await
     }
 
-    /// Counts a prompt: known ones and short ones here, others on the counting thread.
-    async fn count(&self, api: Api, ask: &Ask<'_>) -> Result<Prompt, Refusal> {
+    /// Counts the prompts: known ones and short ones here, others on the counting thread.
+    async fn count(&self, api: Api, ask: &Ask<'_>) -> Result<Arc<[Prompt]>, Refusal> {
         let key = Counter::key(api, ask);
-        if let Some(prompt) = self.counter.recall(&key) {
-            return Ok(prompt);
+        if let Some(prompts) = self.counter.recall(&key) {
+            return Ok(prompts);
         }
         let input = Input::of(api, ask);
         if ask.input.len() <= COUNT_HERE {
@@ -194,17 +210,18 @@ impl Server {
         })
     }
 
-    /// Length and end of an answer.
+    /// Length and end of the text for the prompt at this place of this request.
     fn plan(
         &self,
         api: Api,
         ask: &Ask<'_>,
-        prompt_tokens: u64,
-        index: u64,
-    ) -> Result<(u64, bool, Finish), Refusal> {
-        let room = self.config.max_model_len.saturating_sub(prompt_tokens);
+        prompt: &Prompt,
+        (index, place): (u64, u64),
+        chosen: &Chosen,
+    ) -> Result<Text, Refusal> {
+        let room = self.config.max_model_len.saturating_sub(prompt.tokens);
         if room == 0 || ask.limit.is_some_and(|l| l > room) {
-            return Err(too_long(self.config.max_model_len, prompt_tokens, ask.limit.unwrap_or(1), api));
+            return Err(too_long(self.config.max_model_len, prompt.tokens, ask.limit.unwrap_or(1), api));
         }
         let most = if self.config.max_osl == 0 { room } else { room.min(self.config.max_osl) };
         // Without a limit the model itself ends, at its usual length, unless it must not.
@@ -216,13 +233,25 @@ impl Server {
             None => (self.config.osl.max(ask.min_tokens), Finish::Stop),
         };
         if self.config.eos > 0.0 && !ask.ignore_eos {
-            let drawn = geometric(self.ends.at(index).unit_positive(), self.config.eos);
+            let ends = if place == 0 { self.ends } else { self.ends.lane(place) };
+            let drawn = geometric(ends.at(index).unit_positive(), self.config.eos);
             let end = drawn.max(ask.min_tokens).max(1);
             if end < tokens {
                 (tokens, finish) = (end, Finish::Stop);
             }
         }
-        Ok((tokens, finish == Finish::Stop, finish))
+        if chosen.main.as_ref().is_some_and(|f| f.kind == FaultKind::RoleOnly) {
+            tokens = 0;
+        }
+        Ok(Text {
+            prompt_tokens: prompt.tokens,
+            tokens,
+            reasoning: if api.reasons() { self.config.reasoning.min(tokens) } else { 0 },
+            extra: u64::from(finish == Finish::Stop && self.config.count_eos),
+            finish,
+            // Neighbours shall not say the same.
+            start: ((self.ids.at(index).next_u128() >> 64) as u64).wrapping_add(place),
+        })
     }
 
     #[expect(clippy::too_many_arguments, reason = "one call, all of them facts of the request")]
@@ -230,59 +259,49 @@ impl Server {
         &self,
         api: Api,
         ask: &Ask<'_>,
-        prompt: Prompt,
+        prompts: &[Prompt],
+        texts: Vec<Text>,
         index: u64,
         ready_ns: u64,
         chosen: Chosen,
         ticket: Ticket,
         control: Rc<WireControl>,
     ) -> Response<SimBody> {
-        let (mut tokens, by_itself, finish) = match self.plan(api, ask, prompt.tokens, index) {
-            Ok(plan) => plan,
-            Err(refusal) => return refuse(&refusal, Some(ticket), control),
-        };
         let kind = chosen.main.as_ref().map(|f| f.kind);
-        if kind == Some(FaultKind::RoleOnly) {
-            tokens = 0;
-        }
-        // The end token takes a decode step like any other, whether usage counts it or not.
-        let job = Job {
-            id: index,
-            prompt_tokens: prompt.tokens,
-            blocks: prompt.blocks,
-            output_tokens: tokens + u64::from(by_itself),
-            chunks: ask.stream,
-        };
-        let extra = u64::from(by_itself && self.config.count_eos);
-        let answer = Answer::new(
-            &self.config,
-            api,
-            self.ids.at(index).next_u128(),
-            self.created_s,
-            &ask.model,
-            ask.stream,
-            prompt.tokens,
-            (tokens, extra, finish),
-        );
+        let id = self.ids.at(index).next_u128();
+        let answer = Answer::new(&self.config, api, id, self.created_s, ask, texts);
         ticket.note(|r| {
             r.queued_ns = Some(mono_ns());
-            r.prompt_tokens = prompt.tokens;
-            r.reasoning_tokens = answer.reasoning;
+            r.prompt_tokens = prompts.iter().map(|p| p.tokens).sum();
+            r.reasoning_tokens = answer.reasoning();
             r.status = 200;
         });
-        let flow = self.desk.submit(ready_ns, job);
-        ticket.attach(Rc::clone(&flow));
+        let mut flows = Vec::with_capacity(prompts.len());
+        for (place, (prompt, text)) in prompts.iter().zip(&answer.texts).enumerate() {
+            let job = Job {
+                // Each prompt is a sequence of its own.
+                id: index + ((place as u64) << PLACE_SHIFT),
+                prompt_tokens: prompt.tokens,
+                blocks: prompt.blocks.clone(),
+                // The end token takes a decode step like any other, whether usage counts it or not.
+                output_tokens: text.tokens + u64::from(text.finish == Finish::Stop),
+                chunks: ask.stream,
+            };
+            let name = job.id;
+            let flow = self.desk.submit(ready_ns, job);
+            ticket.attach(name, Rc::clone(&flow));
+            flows.push(flow);
+        }
         if ask.stream {
             if self.config.head == Head::FirstToken {
-                flow.first().await;
+                Flow::first(&flows).await;
             }
-            self.count_finish(finish);
-            let form = self.stream_form(ask);
+            self.count_finishes(&answer);
             let body = StreamBody::new(
-                form,
+                self.stream_form(ask),
                 answer,
                 Rc::clone(&self.words),
-                flow,
+                flows,
                 chosen,
                 control,
                 Rc::clone(&self.desk),
@@ -295,9 +314,12 @@ impl Server {
             headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
             return response;
         }
-        flow.end().await;
-        self.count_finish(finish);
-        Self::whole(&self.words, &answer, flow.cached.get(), kind, ticket, control).await
+        for flow in &flows {
+            flow.end().await;
+        }
+        self.count_finishes(&answer);
+        let cached = flows.iter().map(|f| f.cached.get()).sum();
+        Self::whole(&self.words, &answer, cached, kind, ticket, control).await
     }
 
     /// An answer that is not streamed, as its fault wants it.
@@ -312,10 +334,7 @@ impl Server {
         let body = match kind {
             Some(FaultKind::EmptyChoices) => answer.body(words, cached, false, false),
             Some(FaultKind::RoleOnly) => answer.body(words, cached, true, false),
-            Some(FaultKind::ErrorEvent | FaultKind::ErrorData) => {
-                let refusal = Refusal::new(500, "InternalServerError", "simulated failure inside the answer");
-                Bytes::from(refusal.body())
-            }
+            Some(FaultKind::ErrorEvent | FaultKind::ErrorData) => answer.failed_body(),
             Some(FaultKind::Malformed | FaultKind::HalfEvent | FaultKind::End) => {
                 let whole = answer.body(words, cached, true, true);
                 whole.slice(..whole.len() / 2)
@@ -326,7 +345,7 @@ impl Server {
                 std::future::pending().await
             }
             _ => {
-                ticket.note(|r| r.completion_tokens = answer.tokens + answer.extra);
+                ticket.note(|r| r.completion_tokens = answer.tokens() + answer.extra());
                 answer.body(words, cached, true, true)
             }
         };
@@ -355,9 +374,11 @@ impl Server {
         }
     }
 
-    fn count_finish(&self, finish: Finish) {
-        let counter = &self.ledger.finished[usize::from(finish == Finish::Length)];
-        counter.set(counter.get() + 1);
+    fn count_finishes(&self, answer: &Answer) {
+        for text in &answer.texts {
+            let counter = &self.ledger.finished[usize::from(text.finish == Finish::Length)];
+            counter.set(counter.get() + 1);
+        }
     }
 }
 
@@ -379,19 +400,6 @@ enum Early {
 const HTML: &[u8] =
     b"<!DOCTYPE html><html><head><title>Bad gateway</title></head><body><h1>Bad gateway</h1></body></html>";
 const GARBAGE: &[u8] = b"\x16\x03\x01\x00\xff this is not HTTP\r\n\r\n";
-
-/// The error type that goes with a status.
-fn status_kind(status: u16) -> &'static str {
-    match status {
-        401 => "AuthenticationError",
-        404 => "NotFoundError",
-        422 => "UnprocessableEntityError",
-        429 => "RateLimitError",
-        400..=499 => "BadRequestError",
-        503 => "ServiceUnavailableError",
-        _ => "InternalServerError",
-    }
-}
 
 /// A geometric draw, at least 1: how many tokens it takes until one is the end, each with chance `p`. By inversion.
 fn geometric(unit_positive: f64, p: f64) -> u64 {

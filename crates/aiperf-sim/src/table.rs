@@ -96,34 +96,42 @@ pub static OPTIONS: &[SimOption] = &[
         key: "role-chunk",
         default: "early",
         range: "early, first-token, joined or off",
-        doc: "The chat chunk that names the role: before the prefill, as its own event before the first token, in one event with \
-              the first token, or never.",
+        doc: "The event that says whose turn it is (chat: the role; responses: created and in_progress; messages: message_start): before the \
+              prefill, as its own event before the first token, in one write with the first token, or never (chat alone).",
     },
     SimOption {
         key: "usage",
         default: "asked",
         range: "asked, none, always, continuous or finish",
-        doc: "Usage in streams: as stream_options ask, never, in a last event without choices, in every event, or in the event \
-              with the finish reason.",
+        doc: "Usage in streams: as stream_options ask, never, in a last event without choices, in every event (of several prompts: that \
+              choice's own), or in the event with the finish reason. Responses and messages have it in their own places, or never.",
     },
     SimOption {
         key: "usage-details",
         default: "on",
         range: "on, null or off",
-        doc: "prompt_tokens_details (cached tokens) and completion_tokens_details (reasoning tokens) of usage: given, null or left out.",
+        doc: "Details of usage (cached and reasoning tokens; of messages what was read from the cache, which is then no part of \
+              input_tokens): given, null or left out.",
     },
     SimOption { key: "done", default: "on", range: SWITCH, doc: "Whether a stream ends with data: [DONE]." },
+    SimOption {
+        key: "incomplete-event",
+        default: "off",
+        range: SWITCH,
+        doc: "Whether a stream of /v1/responses that ends at its limit ends with response.incomplete, as OpenAI's, or with \
+              response.completed and the status incomplete inside.",
+    },
     SimOption {
         key: "reasoning",
         default: "0",
         range: "a whole number, 0 or more",
-        doc: "So many tokens at the start of a chat answer are reasoning.",
+        doc: "So many tokens at the start of an answer are reasoning; completions have none.",
     },
     SimOption {
         key: "reasoning-field",
         default: "reasoning_content",
         range: "reasoning_content or reasoning",
-        doc: "The field that holds reasoning.",
+        doc: "The field that holds reasoning in chat.",
     },
     SimOption {
         key: "prefix-cache",
@@ -147,13 +155,13 @@ pub static OPTIONS: &[SimOption] = &[
         key: "strict",
         default: "off",
         range: SWITCH,
-        doc: "Whether request fields that the OpenAI API does not know get a 422.",
+        doc: "Whether request fields that the API's reference does not know get a 422, and messages without an anthropic-version a 400.",
     },
     SimOption {
         key: "api-key",
         default: "",
         range: "a text",
-        doc: "The bearer token that requests must show, else a 401. Empty asks for none.",
+        doc: "The key that requests must show as bearer token or in x-api-key, else a 401. Empty asks for none.",
     },
     SimOption {
         key: "tokenize-endpoint",

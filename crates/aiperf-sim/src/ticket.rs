@@ -49,7 +49,8 @@ pub(crate) struct Ticket {
     desk: Rc<Desk>,
     ledger: Rc<Ledger>,
     record: RefCell<TruthRecord>,
-    flow: RefCell<Option<Rc<Flow>>>,
+    /// What the engine works on for it, by the names there.
+    jobs: RefCell<Vec<(u64, Rc<Flow>)>>,
     chunks: Cell<u64>,
     /// Chunks handed over and not known to be written, and the tokens that are out with them.
     in_flight: Cell<(u64, u64)>,
@@ -63,7 +64,7 @@ impl Ticket {
             desk,
             ledger,
             record: RefCell::new(record),
-            flow: RefCell::new(None),
+            jobs: RefCell::default(),
             chunks: Cell::new(0),
             in_flight: Cell::new((0, 0)),
             closed: Cell::new(false),
@@ -75,9 +76,9 @@ impl Ticket {
         f(&mut self.record.borrow_mut());
     }
 
-    /// The engine works on it from now on.
-    pub(crate) fn attach(&self, flow: Rc<Flow>) {
-        *self.flow.borrow_mut() = Some(flow);
+    /// The engine works on this for it from now on.
+    pub(crate) fn attach(&self, job: u64, flow: Rc<Flow>) {
+        self.jobs.borrow_mut().push((job, flow));
     }
 
     /// A chunk with content was handed over; by its end so many tokens are out.
@@ -112,11 +113,12 @@ impl Ticket {
         }
         let mut record = self.record.borrow_mut();
         record.end_ns = end_ns;
-        if let Some(flow) = self.flow.borrow_mut().take() {
-            record.prefill_start_ns = flow.prefill_start_ns.get();
-            record.prefill_end_ns = flow.prefill_end_ns.get();
-            record.cached_tokens = flow.cached.get();
-            self.desk.cancel(record.index);
+        let jobs = self.jobs.take();
+        record.prefill_start_ns = jobs.iter().filter_map(|(_, f)| f.prefill_start_ns.get()).min();
+        record.prefill_end_ns = jobs.iter().filter_map(|(_, f)| f.prefill_end_ns.get()).min();
+        record.cached_tokens = jobs.iter().map(|(_, f)| f.cached.get()).sum();
+        for (job, _) in jobs {
+            self.desk.cancel(job);
         }
         let chunks = self.chunks.get();
         let stats = self.desk.stats();

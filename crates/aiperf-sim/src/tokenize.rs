@@ -11,9 +11,11 @@ use serde_json::value::RawValue;
 
 use crate::body::SimBody;
 use crate::capture::Entry;
+use crate::dialogue;
 use crate::page::{full, refuse};
 use crate::prompt::Counter;
-use crate::request::{Refusal, known_model};
+use crate::refusal::{Refusal, known_model};
+use crate::request::Api;
 use crate::service::{COUNT_HERE, Server};
 use crate::wire::WireControl;
 
@@ -100,8 +102,8 @@ impl Server {
     }
 }
 
-fn tokenize(counter: &Counter, models: &[String], max_model_len: u64, body: &[u8]) -> Answered {
-    let ask: Tokenize<'_> = parse(body)?;
+fn tokenize<'a>(counter: &Counter, models: &[String], max_model_len: u64, body: &'a [u8]) -> Answered {
+    let ask: Tokenize<'a> = parse(body)?;
     known_model(models, ask.model.as_deref())?;
     for (asked, field) in
         [(ask.return_token_strs, "return_token_strs"), (ask.continue_final_message, "continue_final_message")]
@@ -116,14 +118,12 @@ fn tokenize(counter: &Counter, models: &[String], max_model_len: u64, body: &[u8
             counter.encode(prompt, ask.add_special_tokens.unwrap_or(true), &mut tokens);
         }
         (None, Some(messages)) => {
-            let some =
-                |raw: Option<&RawValue>| raw.map(RawValue::get).filter(|t| *t != "null").map(str::to_owned);
-            let texts = counter.render(
-                messages.get(),
-                some(ask.tools).as_deref(),
-                some(ask.chat_template_kwargs).as_deref(),
-                ask.add_generation_prompt.unwrap_or(true),
-            )?;
+            let text = |raw: Option<&'a RawValue>| raw.map(RawValue::get).filter(|t| *t != "null");
+            let messages = dialogue::messages(Api::Chat, messages.get(), None)?;
+            let tools = dialogue::tools(Api::Chat, text(ask.tools))?;
+            let kwargs = text(ask.chat_template_kwargs).map(dialogue::parse).transpose()?;
+            let generation = ask.add_generation_prompt.unwrap_or(true);
+            let texts = counter.render(&messages, tools.as_ref(), kwargs.as_ref(), generation)?;
             for text in texts {
                 counter.encode(&text, ask.add_special_tokens.unwrap_or(false), &mut tokens);
             }
@@ -143,5 +143,5 @@ fn detokenize(counter: &Counter, models: &[String], body: &[u8]) -> Answered {
 }
 
 fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Refusal> {
-    serde_json::from_slice(body).map_err(|e| Refusal::bad(format!("the request body is wrong: {e}")))
+    serde_json::from_slice(body).map_err(|e| Refusal::wrong(&e))
 }

@@ -36,7 +36,7 @@ pub struct TruthRecord {
     pub index: u64,
     /// The `X-Request-ID` header.
     pub x_request_id: Option<String>,
-    /// `chat` or `completions`.
+    /// `chat`, `completions`, `responses` or `messages`.
     pub endpoint: String,
     /// Whether events were asked for.
     pub stream: bool,
@@ -53,9 +53,9 @@ pub struct TruthRecord {
     pub body_ns: u64,
     /// Its prompt was counted and it stood in the engine's queue.
     pub queued_ns: Option<u64>,
-    /// It left the queue (model time).
+    /// It left the queue (model time); of several prompts the first.
     pub prefill_start_ns: Option<u64>,
-    /// Its first token was done (model time).
+    /// Its first token was done (model time); of several prompts the first.
     pub prefill_end_ns: Option<u64>,
     /// Just before the write of each chunk with content.
     pub chunks_ns: Vec<u64>,

@@ -46,6 +46,18 @@ impl Got {
             .collect()
     }
 
+    /// Names and data of events, where all have names.
+    pub(crate) fn named(&self) -> Vec<(String, Value)> {
+        self.text()
+            .split_terminator("\n\n")
+            .map(|event| {
+                let (name, data) = event.split_once("\ndata: ").expect("a name and data");
+                let name = name.strip_prefix("event: ").expect("a name");
+                (name.to_owned(), serde_json::from_str(data).expect("an event of JSON"))
+            })
+            .collect()
+    }
+
     /// Text of `field` over all events.
     pub(crate) fn joined(&self, field: &str) -> String {
         self.events()

@@ -4,7 +4,10 @@ mod capture;
 mod client;
 mod engine;
 mod faults;
+mod messages;
+mod prompts;
 mod protocol;
+mod responses;
 mod scripted;
 mod templated;
 mod tokenize;
@@ -36,5 +39,18 @@ fn completion(tokens: u64, stream: bool) -> Value {
            "stream_options": if stream { json!({"include_usage": true}) } else { Value::Null }})
 }
 
+/// A request of responses.
+fn response(tokens: u64, stream: bool) -> Value {
+    json!({"model": "m", "input": "Why is the sky blue?", "max_output_tokens": tokens, "stream": stream})
+}
+
+/// A request of Anthropic's messages.
+fn message(tokens: u64, stream: bool) -> Value {
+    json!({"model": "m", "messages": [{"role": "user", "content": "Why is the sky blue?"}], "max_tokens": tokens,
+           "stream": stream})
+}
+
 const CHAT: &str = "/v1/chat/completions";
 const COMPLETIONS: &str = "/v1/completions";
+const RESPONSES: &str = "/v1/responses";
+const MESSAGES: &str = "/v1/messages";

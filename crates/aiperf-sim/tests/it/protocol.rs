@@ -268,7 +268,9 @@ fn prompts_count_as_a_server_counts_them() {
         prompt(COMPLETIONS, json!({"model": "m", "prompt": [[5, 6]], "max_tokens": 1})),
         (200, Some(2))
     );
-    for bad in [json!([]), json!(["a", "b"]), json!(7), json!([1.5]), json!([-1])] {
+    for bad in
+        [json!([]), json!(["a", 1]), json!(["a", {}]), json!([[]]), json!(7), json!([1.5]), json!([-1])]
+    {
         assert_eq!(
             prompt(COMPLETIONS, json!({"model": "m", "prompt": bad, "max_tokens": 1})).0,
             400,
