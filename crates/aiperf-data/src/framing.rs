@@ -24,6 +24,8 @@ pub(crate) struct Framing {
     /// The first request: system message and user context, where there are any, and the user message.
     opening: Layout,
     roles: Vec<&'static str>,
+    /// Tokens of [`SAMPLE`].
+    sample: usize,
     /// What system message and user context add beside their contents, tokens.
     wraps: usize,
     later: Later,
@@ -109,7 +111,7 @@ impl Framing {
         } else {
             Later::Rendered
         };
-        let mut framing = Self { renderer, opening, roles, wraps, later };
+        let mut framing = Self { renderer, opening, roles, sample, wraps, later };
         framing.prove();
         Ok(framing)
     }
@@ -130,6 +132,17 @@ impl Framing {
     /// What system message and user context add beside their contents.
     pub(crate) const fn wraps(&self) -> usize {
         self.wraps
+    }
+
+    /// Whether `content`, which is `tokens` alone, is as many as content number `at` of the first request. Where walls do not say,
+    /// it is taken for so.
+    pub(crate) fn keeps(&self, at: usize, content: &str, tokens: usize) -> bool {
+        if !self.opening.is_verbatim {
+            return true;
+        }
+        let Some((before, after)) = self.opening.walls_around(at) else { return true };
+        let inside = |content: &str| self.renderer.bare(&[before, content, after].concat());
+        inside(content) as isize - tokens as isize == inside(SAMPLE) as isize - self.sample as isize
     }
 
     /// Where the first user message goes behind the contents of the messages before it.

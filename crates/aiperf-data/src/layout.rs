@@ -235,6 +235,13 @@ impl Layout {
         self.pieces.get(at)?.walls.as_ref().map(|(_, last)| last.clone())
     }
 
+    /// What stands around a content, if there is a wall before and behind it.
+    pub(crate) fn walls_around(&self, at: usize) -> Option<(&str, &str)> {
+        let (left, right) = (self.pieces.get(at)?, self.pieces.get(at + 1)?);
+        let ((_, before), (after, _)) = (left.walls.as_ref()?, right.walls.as_ref()?);
+        Some((&left.text[before.start..], &right.text[..after.end]))
+    }
+
     /// A request with these contents.
     fn join(&self, contents: &[String]) -> String {
         let mut text = self.pieces[0].text.clone();

@@ -75,16 +75,23 @@ impl Marking {
         Some(Marker { text, is_suffix: self.target.is_suffix() })
     }
 
-    /// The most tokens that a marker of this run can add, whatever its digest is cut into.
-    pub(crate) fn most_tokens(&self, tokenizer: &dyn Tokenizer) -> usize {
+    /// The most tokens that a marker of this run can make of a text, whatever its digest is cut into. `count` counts a text in its
+    /// place.
+    pub(crate) fn most_tokens(&self, text: &str, count: &dyn Fn(&str) -> usize) -> usize {
+        let is_suffix = self.target.is_suffix();
         if self.target.is_warmup_isolation() {
-            return tokenizer.count(&marker(self.target, "", 0, 0, ""));
+            return count(&Marker { text: marker(self.target, "", 0, 0, ""), is_suffix }.put(text));
         }
-        // No vocabulary cuts an ASCII letter in two.
-        tokenizer.count("[rid:")
-            + DIGITS
-            + tokenizer.count(if self.target.is_suffix() { "]" } else { "]\n\n" })
-            + if self.target.is_suffix() { tokenizer.count("\n\n") } else { 0 }
+        // No vocabulary cuts an ASCII letter in two, so the other digits are at most a token each.
+        let with = |digit: &str| {
+            let text = if is_suffix {
+                format!("{text}\n\n[rid:{digit}]")
+            } else {
+                format!("[rid:{digit}]\n\n{text}")
+            };
+            count(&text) + DIGITS - 1
+        };
+        ["0", "9", "a", "f"].into_iter().map(with).max().unwrap_or_default()
     }
 }
 

@@ -16,6 +16,10 @@ use crate::slot::Slot;
 
 const SYSTEM: &str = "dataset.prompt.system";
 const CONTEXT: &str = "dataset.prompt.context";
+/// Contents tried for one that counts the same alone and in its message.
+const ATTEMPTS: u64 = 24;
+/// Further contents of an entry have numbers beyond those of all entries.
+const ATTEMPT_SHIFT: u32 = 40;
 
 /// Makes texts by position.
 #[derive(Debug)]
@@ -78,14 +82,42 @@ impl Texts {
         }
     }
 
-    /// The shared system message of exactly `tokens` tokens, a marker that lands on it inside.
-    pub(crate) fn system(&self, tokens: usize, marker: Option<&Marker>) -> Result<String, DataError> {
-        self.content(SYSTEM, 0, tokens, marker)
+    /// The shared system message of exactly `tokens` tokens, a marker that lands on it inside. `fits` says whether one is as good
+    /// inside the request; the first that is good alone is taken where none of some is.
+    pub(crate) fn system(
+        &self,
+        tokens: usize,
+        marker: Option<&Marker>,
+        fits: &dyn Fn(&str) -> bool,
+    ) -> Result<String, DataError> {
+        self.fitting(SYSTEM, 0, tokens, marker, fits)
     }
 
-    /// The user context of an entry.
-    pub(crate) fn context(&self, entry: u64, tokens: usize) -> Result<String, DataError> {
-        self.content(CONTEXT, entry, tokens, None)
+    /// The user context of an entry, as the system message.
+    pub(crate) fn context(
+        &self,
+        entry: u64,
+        tokens: usize,
+        fits: &dyn Fn(&str) -> bool,
+    ) -> Result<String, DataError> {
+        self.fitting(CONTEXT, entry, tokens, None, fits)
+    }
+
+    fn fitting(
+        &self,
+        purpose: &'static str,
+        number: u64,
+        tokens: usize,
+        marker: Option<&Marker>,
+        fits: &dyn Fn(&str) -> bool,
+    ) -> Result<String, DataError> {
+        let first = self.content(purpose, number, tokens, marker)?;
+        if fits(&first) {
+            return Ok(first);
+        }
+        let other =
+            |attempt: u64| self.content(purpose, number + (attempt << ATTEMPT_SHIFT), tokens, marker).ok();
+        Ok((1..ATTEMPTS).filter_map(other).find(|content| fits(content)).unwrap_or(first))
     }
 
     fn content(
@@ -98,6 +130,7 @@ impl Texts {
         let slot = Slot {
             before: marker.map_or("", Marker::before),
             after: marker.map_or("", Marker::after),
+            is_tight: true,
             ..Slot::bare(tokens)
         };
         let made = match &self.source {

@@ -19,6 +19,8 @@ pub(crate) struct Slot<'a> {
     pub(crate) tokens: usize,
     /// Tokens of `before` alone, where they are known.
     pub(crate) before_tokens: Option<usize>,
+    /// The text keeps off white space at its ends, which a template may drop; texts cut from a corpus always do.
+    pub(crate) is_tight: bool,
     /// The text goes on a text before it, so it begins with the white space of its corpus.
     pub(crate) joins: bool,
     /// Counts the request with the text in it, where the template does more than put something around it. `tokens` is then the
@@ -29,11 +31,23 @@ pub(crate) struct Slot<'a> {
 impl<'a> Slot<'a> {
     /// Nothing around it.
     pub(crate) const fn bare(tokens: usize) -> Self {
-        Self { before: "", after: "", tokens, before_tokens: None, joins: false, render: None }
+        Self {
+            before: "",
+            after: "",
+            tokens,
+            before_tokens: None,
+            is_tight: false,
+            joins: false,
+            render: None,
+        }
     }
 
-    /// Nothing stands around the text.
+    /// Nothing stands around the text, and any text will do.
     pub(crate) fn is_bare(&self) -> bool {
+        self.is_alone() && !self.is_tight
+    }
+
+    fn is_alone(&self) -> bool {
         self.before.is_empty() && self.after.is_empty() && self.render.is_none()
     }
 
@@ -41,7 +55,7 @@ impl<'a> Slot<'a> {
     pub(crate) fn count(&self, tokenizer: &dyn Tokenizer, text: &str) -> usize {
         match self.render {
             Some(render) => render(text),
-            None if self.is_bare() => tokenizer.count(text),
+            None if self.is_alone() => tokenizer.count(text),
             None => tokenizer.count(&[self.before, text, self.after].concat()),
         }
     }

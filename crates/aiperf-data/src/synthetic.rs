@@ -177,41 +177,40 @@ impl Synthetic {
     }
 
     fn find_least(&self) -> Result<Least, DataError> {
-        let marker = self.marking.as_ref().map_or(0, |marking| marking.most_tokens(&*self.tokenizer));
-        let on_system = self.marks_system();
-        if on_system
-            && let System::Made { tokens, .. } = self.system
-            && tokens <= marker as u64
-        {
-            return Err(DataError::SystemBelowLeast { asked: tokens, least: marker as u64 + 1 });
-        }
-        let on_user = if on_system { 0 } else { marker };
-        // Behind a prefix nothing need follow.
-        let shortest: &[&str] = if self.prefixes.is_some() { &["", "I", "a"] } else { &SHORTEST };
-        let least_in = |slot: Slot<'_>| {
-            shortest.iter().map(|text| slot.count(&*self.tokenizer, text)).min().unwrap_or(1) as isize
+        let bare = |text: &str| self.tokenizer.count(text);
+        // The least of all shortest texts, each with a marker at its worst where one lands on it.
+        let least_with = |marking: Option<&Marking>, count: &dyn Fn(&str) -> usize| -> isize {
+            let one = |text: &&str| marking.map_or_else(|| count(text), |m| m.most_tokens(text, count));
+            SHORTEST.iter().map(one).min().unwrap_or(1) as isize
         };
+        let marking = self.marking.as_ref();
+        if self.marks_system()
+            && let System::Made { tokens, .. } = self.system
+        {
+            let least = least_with(marking, &bare) as u64;
+            if tokens < least {
+                return Err(DataError::SystemBelowLeast { asked: tokens, least });
+            }
+        }
+        let on_user = marking.filter(|_| !self.marks_system());
         let Some(framing) = &self.framing else {
-            let bare = least_in(Slot::bare(0)) as u64 + on_user as u64;
-            return Ok(Least { first: (bare + self.specials).max(1), later: 1 });
+            let first = least_with(on_user, &bare) as u64 + self.specials;
+            return Ok(Least { first: first.max(1), later: 1 });
         };
         let opening = self.opening(0, None)?;
         let contents = opening.contents();
         let place = framing.first(&contents);
         let first = match &place.rendered {
-            Some(_) => {
-                shortest.iter().map(|text| framing.render_first(&contents, text)).min().unwrap_or(1) as isize
-            }
-            None => place.outside + least_in(place.slot(0)),
+            Some(_) => least_with(on_user, &|text| framing.render_first(&contents, text)),
+            None => place.outside + least_with(on_user, &|text| place.slot(0).count(&*self.tokenizer, text)),
         };
         let beside = (opening.tokens + framing.wraps() as u64) as isize;
         let place = framing.later();
-        let later_of = |text: &&str| match &place.rendered {
-            Some(_) => framing.render_later(text) as isize,
-            None => place.outside + place.slot(0).count(&*self.tokenizer, text) as isize,
+        let later = match &place.rendered {
+            Some(_) => least_with(None, &|text| framing.render_later(text)),
+            None => place.outside + least_with(None, &|text| place.slot(0).count(&*self.tokenizer, text)),
         };
-        let later = SHORTEST.iter().map(later_of).min().unwrap_or(1);
-        Ok(Least { first: (first - beside + on_user as isize).max(1) as u64, later: later.max(1) as u64 })
+        Ok(Least { first: (first - beside).max(1) as u64, later: later.max(1) as u64 })
     }
 
     /// Looks at every length that will be asked for, so that none is found impossible in the middle of a run.
@@ -312,7 +311,8 @@ impl Synthetic {
                 Some(if let (None, Some(text)) = (marker, text.get()) {
                     text.clone()
                 } else {
-                    let made = self.texts.system(*asked as usize, marker)?;
+                    let fits = self.fits(0, *asked);
+                    let made = self.texts.system(*asked as usize, marker, &fits)?;
                     if marker.is_none() { text.get_or_init(|| made).clone() } else { made }
                 })
             }
@@ -321,10 +321,18 @@ impl Synthetic {
             None => None,
             Some(asked) => {
                 tokens += asked;
-                Some(self.texts.context(entry, asked as usize)?)
+                let fits = self.fits(usize::from(system.is_some()), asked);
+                Some(self.texts.context(entry, asked as usize, &fits)?)
             }
         };
         Ok(Opening { system, context, tokens })
+    }
+
+    /// Whether a content of `tokens` tokens, the `at`-th of a request, is as many between what the template puts around it.
+    fn fits(&self, at: usize, tokens: u64) -> impl Fn(&str) -> bool {
+        move |content: &str| {
+            self.framing.as_ref().is_none_or(|framing| framing.keeps(at, content, tokens as usize))
+        }
     }
 
     fn first_turn(
