@@ -16,6 +16,7 @@ use aiperf_core::time::NS_PER_S;
 use aiperf_core::url::BaseUrl;
 use aiperf_os::mono_ns;
 use bytes::Bytes;
+use http::Method;
 use rustls::pki_types::ServerName;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpSocket, TcpStream};
@@ -83,6 +84,7 @@ pub struct Client {
     max_response_bytes: usize,
     keep_connections: bool,
     keep_headers: bool,
+    gets: bool,
     idle: RefCell<Vec<Connection>>,
     counters: Cell<Counters>,
 }
@@ -117,6 +119,7 @@ impl Client {
             max_response_bytes: plan.max_response_bytes,
             keep_connections: plan.reuse == ConnectionReuse::Pooled,
             keep_headers: false,
+            gets: false,
             idle: RefCell::new(Vec::new()),
             counters: Cell::new(Counters::default()),
         })
@@ -126,6 +129,13 @@ impl Client {
     #[must_use]
     pub fn keeping_headers(mut self) -> Self {
         self.keep_headers = true;
+        self
+    }
+
+    /// The same client, sending GET in place of POST.
+    #[must_use]
+    pub fn getting(mut self) -> Self {
+        self.gets = true;
         self
     }
 
@@ -201,7 +211,10 @@ impl Client {
                 None => self.connect(seen).await?,
             };
             seen.socket = Some(std::rc::Rc::clone(&connection.socket));
-            let request = self.template.request(&out.body, out.request_id, out.correlation_id);
+            let mut request = self.template.request(&out.body, out.request_id, out.correlation_id);
+            if self.gets {
+                *request.method_mut() = Method::GET;
+            }
             match connection.exchange(request, seen, self.max_response_bytes).await {
                 Ok(can_be_kept) => {
                     if seen.exchange.reused {

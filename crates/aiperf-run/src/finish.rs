@@ -6,7 +6,7 @@ use aiperf_core::plan::{Pacing, PhaseKind, Plan};
 use aiperf_core::time::{ClockAnchor, ns_to_seconds};
 use aiperf_data::{Workload, WorkloadFacts};
 use aiperf_metrics::{ErrorGroup, LengthSummary, Summary, Window};
-use aiperf_report::{Counting, FileLine, InputLengths, Report, console, csv, json};
+use aiperf_report::{Counting, FileLine, InputLengths, Report, ServerCount, console, csv, json};
 use aiperf_tokens::Tokenizer;
 use jiff::tz::TimeZone;
 
@@ -29,6 +29,7 @@ pub(crate) struct Finished<'a> {
     pub ends: &'a [PhaseEnd],
     pub inputs: Option<InputsFile>,
     pub collected: Collected,
+    pub server_count: Option<ServerCount>,
     pub problems: Vec<RunError>,
 }
 
@@ -46,9 +47,12 @@ pub(crate) fn finish(run: Finished<'_>) -> RunEnd {
         ends,
         inputs,
         collected,
+        server_count,
         mut problems,
     } = run;
-    let Collected { phases, files } = collected;
+    let Collected { phases, files, verified, problems: behind } = collected;
+    problems.extend(behind);
+    let verified = verified.filter(|v| v.requests + v.skipped > 0);
 
     let mut written: Vec<(String, PathBuf)> = Vec::new();
     let mut keep = |label: &str, result: Result<PathBuf, RunError>, problems: &mut Vec<RunError>| match result
@@ -119,8 +123,8 @@ pub(crate) fn finish(run: Finished<'_>) -> RunEnd {
             summary: profiling.lengths,
             tokenizer: tokenizer.map(Tokenizer::name),
             counting: counting(plan, tokenizer),
-            verified: None,
-            server_count: None,
+            verified: verified.as_ref(),
+            server_count,
         }),
         notes: &notes,
         files: &lines,

@@ -4,16 +4,19 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use aiperf_core::plan::{DatasetPlan, Pacing, PhasePlan, Plan, TokenizerPlan};
+use aiperf_core::plan::{DatasetPlan, Pacing, PhaseKind, PhasePlan, Plan, TokenizerPlan, VerifyLengths};
+use aiperf_core::ticket::Uuid;
 use aiperf_core::url::{BaseUrl, Scheme};
-use aiperf_data::{OpenContext, Workload};
+use aiperf_data::{OpenContext, Visit, Workload};
 use aiperf_metrics::Capabilities;
 use aiperf_net::{Client, Endpoint};
+use aiperf_report::ServerCount;
 use aiperf_sim::{SimConfig, SimHandle};
 use aiperf_tokens::{TemplateClock, Tokenizer};
 use tokio::sync::mpsc;
 
 use crate::artifacts::{Folder, InputsFile};
+use crate::ask::{self, Asked};
 use crate::control::{Control, PhaseEnd, PhaseRun};
 use crate::count::{BodyCounter, changes_count};
 use crate::error::RunError;
@@ -25,6 +28,7 @@ use crate::progress::Progress;
 use crate::random_u64;
 use crate::reader::{Collected, Reader, ReaderSetup};
 use crate::shard::{self, ShardSetup};
+use crate::verify::Verifier;
 
 /// Live sessions that one shard carries before a second one is worth its thread.
 const SESSIONS_PER_SHARD: u32 = 64;
@@ -129,6 +133,7 @@ impl Job {
             counter: self.counter(),
             live: live.clone(),
             url: url.clone(),
+            verifier: self.verifier()?,
         })?;
         let reader = spawn("reader", move || {
             aiperf_os::sched::lower_priority(5);
@@ -172,7 +177,7 @@ impl Job {
             ),
             alive: shards,
         };
-        let composer = Composer::new(ComposerSetup {
+        let mut composer = Composer::new(ComposerSetup {
             workload: self.workload.clone(),
             endpoint: self.endpoint.clone(),
             counter: self.counter(),
@@ -180,6 +185,7 @@ impl Job {
             repeats: self.repeats(),
             overlaid: changes_count(&plan.endpoint.extra),
         });
+        let server_count = self.ask(&mut composer, &url, interrupt)?;
         let (ends, composer, mut problems) = self.phases(&mut control, composer)?;
 
         drop(control.commands);
@@ -208,6 +214,7 @@ impl Job {
             ends: &ends,
             inputs: composer.and_then(Composer::finish),
             collected,
+            server_count,
             problems,
         }))
     }
@@ -255,9 +262,57 @@ impl Job {
         Ok((url, Some(handle)))
     }
 
+    /// How the server counts what it is sent first, if it can be asked.
+    fn ask(
+        &self,
+        composer: &mut Composer,
+        url: &BaseUrl,
+        interrupt: &Interrupt,
+    ) -> Result<Option<ServerCount>, RunError> {
+        if self.plan.verify_lengths == VerifyLengths::Off {
+            return Ok(None);
+        }
+        let warmup = self.plan.phases.first().is_some_and(|phase| phase.kind == PhaseKind::Warmup);
+        // What is wrong with it is told by the phase that sends it.
+        let Ok(first) = composer.prepared(Visit { session: 0, warmup }) else { return Ok(None) };
+        let Some(turn) = first.turns.first() else { return Ok(None) };
+        let Some(sent) = turn.isl.or(turn.length.map(|l| l.made)) else { return Ok(None) };
+        let asked = Asked {
+            plan: &self.plan.endpoint,
+            url,
+            tls: self.tls.clone(),
+            interrupt,
+            id: Uuid::from_random(u128::from(random_u64()) << 64 | u128::from(random_u64())),
+        };
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(RunError::Thread)?;
+        let Some(counted) = runtime.block_on(ask::count(&asked, &turn.body)) else { return Ok(None) };
+        let count = ServerCount { asked: turn.length.map(|l| l.asked), sent, counted };
+        if let Some(words) = count.difference() {
+            tracing::info!("{words}");
+        }
+        Ok(Some(count))
+    }
+
+    /// Counts requests again beside the run, if that is wanted and there is something to count with.
+    fn verifier(&self) -> Result<Option<Verifier>, RunError> {
+        let all = match self.plan.verify_lengths {
+            VerifyLengths::All => true,
+            VerifyLengths::Sample => false,
+            VerifyLengths::Off => return Ok(None),
+        };
+        let counters = self.body_counter().zip(self.body_counter());
+        counters.map(|(own, theirs)| Verifier::start(all, [own, theirs])).transpose()
+    }
+
     /// Counts what is sent and received; `None` when the server's counts are used.
     fn counter(&self) -> Option<BodyCounter> {
-        let tokenizer = self.tokenizer.clone().filter(|_| !self.plan.endpoint.server_token_count)?;
+        self.body_counter().filter(|_| !self.plan.endpoint.server_token_count)
+    }
+
+    /// Counts bodies; `None` when there is nothing to count with.
+    fn body_counter(&self) -> Option<BodyCounter> {
+        let tokenizer = self.tokenizer.clone()?;
         let has_messages = self.plan.endpoint.kind.has_messages();
         let specials = if has_messages { 0 } else { tokenizer.prompt_specials() as u64 };
         let template = (self.plan.chat_template && has_messages).then_some(self.now);

@@ -12,6 +12,7 @@
 //! [`RunEnd::problems`] what went wrong.
 
 mod artifacts;
+mod ask;
 mod control;
 mod count;
 mod error;
@@ -28,6 +29,7 @@ mod ring;
 mod shard;
 #[cfg(test)]
 mod toys;
+mod verify;
 
 pub use artifacts::Folder;
 pub use error::RunError;

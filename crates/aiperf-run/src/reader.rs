@@ -15,15 +15,17 @@ use aiperf_metrics::{
 };
 use aiperf_net::sse::SseScanner;
 use aiperf_net::{Answer, Client, Endpoint};
+use aiperf_report::Verified;
 use aiperf_report::jsonl::{self, Meta, PhaseMeta};
 use aiperf_report::raw::{self, Raw, Responses};
 use crossbeam_channel::Receiver;
 
 use crate::artifacts::{Folder, Spool};
-use crate::count::BodyCounter;
+use crate::count::{BodyCounter, changes_count};
 use crate::error::RunError;
 use crate::live::{Latest, Live};
 use crate::shard::Ended;
+use crate::verify::{Claim, Verifier};
 
 /// What a reader is made of.
 pub(crate) struct ReaderSetup<'a> {
@@ -37,6 +39,8 @@ pub(crate) struct ReaderSetup<'a> {
     pub live: Arc<Live>,
     /// Where requests go, for the headers in raw records.
     pub url: BaseUrl,
+    /// Counts requests again.
+    pub verifier: Option<Verifier>,
 }
 
 /// One phase's results.
@@ -92,6 +96,10 @@ pub(crate) struct Collected {
     pub phases: Vec<PhaseResults>,
     /// Files that grew during the run, with their label for the footer.
     pub files: Vec<(&'static str, Spool)>,
+    /// What counting again came to.
+    pub verified: Option<Verified>,
+    /// What went wrong behind the run.
+    pub problems: Vec<RunError>,
 }
 
 impl Collected {
@@ -109,7 +117,7 @@ impl Collected {
                 malformed: Malformed::default(),
             })
             .collect();
-        Self { phases, files: Vec::new() }
+        Self { phases, files: Vec::new(), verified: None, problems: Vec::new() }
     }
 }
 
@@ -128,6 +136,11 @@ pub(crate) struct Reader {
     live: Arc<Live>,
     anchor: ClockAnchor,
     names: Vec<PhaseName>,
+    /// The chat template is part of lengths.
+    rendered: bool,
+    /// Fields of the user's, laid over every body, change its count.
+    overlaid: bool,
+    verifier: Option<Verifier>,
     collected: Collected,
     records: Option<Spool>,
     raw: Option<RawFile>,
@@ -143,7 +156,7 @@ struct RawFile {
 impl Reader {
     /// Opens the files of the plan's export level.
     pub(crate) fn new(setup: ReaderSetup<'_>) -> Result<Self, RunError> {
-        let ReaderSetup { plan, folder, anchor, capabilities, endpoint, counter, live, url } = setup;
+        let ReaderSetup { plan, folder, anchor, capabilities, endpoint, counter, live, url, verifier } = setup;
         let level = plan.artifacts.level;
         let records = (level >= ExportLevel::Records)
             .then(|| Spool::create(folder.records_jsonl(), false))
@@ -170,7 +183,19 @@ impl Reader {
             })
             .collect();
         let collected = Collected::empty(plan, anchor, capabilities);
-        Ok(Self { endpoint, counter, live, anchor, names, collected, records, raw })
+        Ok(Self {
+            endpoint,
+            counter,
+            live,
+            anchor,
+            names,
+            rendered: plan.chat_template,
+            overlaid: changes_count(&plan.endpoint.extra),
+            verifier,
+            collected,
+            records,
+            raw,
+        })
     }
 
     /// Reads until the last shard is gone.
@@ -190,7 +215,11 @@ impl Reader {
             }
         }
         self.flush();
-        let Self { mut collected, records, raw, .. } = self;
+        let Self { mut collected, records, raw, verifier, .. } = self;
+        match verifier.map(Verifier::finish).transpose() {
+            Ok(verified) => collected.verified = verified,
+            Err(problem) => collected.problems.push(problem),
+        }
         collected.files.extend(records.map(|spool| ("Records", spool)));
         collected.files.extend(raw.map(|raw| ("Raw Records", raw.spool)));
         collected
@@ -230,6 +259,19 @@ impl Reader {
             requested_osl: turn.requested_osl,
             usage: answer.usage,
         };
+        // What the server counted is no count of ours, and a turn with more laid over it is not all of its request.
+        let sent = counts.isl.filter(|_| self.counter.is_some());
+        let later = number > 0 && turn.list.is_some();
+        let made = turn.length.map(|l| l.made).filter(|_| !self.overlaid);
+        if let Some(verifier) = &mut self.verifier {
+            let own_part = made.filter(|_| later && !self.rendered).map(|said| (&turn.body, said));
+            let whole = sent.or(made.filter(|_| !later)).map(|said| (&body, said));
+            if let Some((body, said)) = own_part.or(whole) {
+                let claim =
+                    || Claim { prepared: prepared.clone(), turn: ticket.turn, body: body.clone(), said };
+                verifier.offer(claim);
+            }
+        }
         let at = usize::from(ticket.phase);
         let phase = &mut self.collected.phases[at];
         phase.last_end_ns = phase.last_end_ns.max(facts.end_ns);
@@ -242,10 +284,10 @@ impl Reader {
         }
         phase.lengths.add(&LengthFacts {
             asked: facts.asked_isl,
-            made: turn.length.map(|l| l.made),
-            sent: counts.isl.filter(|_| self.counter.is_some()),
+            made,
+            sent,
             counted: answer.usage.and_then(|u| u.prompt_tokens),
-            later: number > 0 && turn.list.is_some(),
+            later,
             prompt: (prepared.entry as u64) << 16 | u64::from(ticket.turn),
         });
         let values = phase.recorder.record(&facts);

@@ -91,6 +91,9 @@ impl Script {
     }
 }
 
+/// To a client that looks before a run whether it could ask for counts of tokens.
+const NOT_HERE: &[u8] = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+
 #[derive(Debug, Default)]
 struct Seen {
     requests: Vec<SeenRequest>,
@@ -198,9 +201,11 @@ fn accept(listener: &TcpListener, state: &Arc<State>) {
         let shared = Arc::clone(state);
         let spawned = std::thread::Builder::new().name("scripted-conn".to_owned()).spawn(move || {
             // An error is the client's end of the connection, which tests look at from their side.
-            let _ = converse(stream, connection, &shared);
-            // The copy kept for stopping would hold the connection open.
-            if let Some(copy) = lock(&shared.seen).open.get_mut(connection) {
+            let end = converse(stream, connection, &shared);
+            // The copy kept for stopping would hold the connection open. One that only asked what there is has lent its number to the next.
+            if !matches!(end, Ok(End::Asked))
+                && let Some(copy) = lock(&shared.seen).open.get_mut(connection)
+            {
                 *copy = None;
             }
         });
@@ -210,15 +215,36 @@ fn accept(listener: &TcpListener, state: &Arc<State>) {
     }
 }
 
-fn converse(mut stream: TcpStream, connection: usize, state: &State) -> io::Result<()> {
+/// What a connection was for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// The script.
+    Played,
+    /// A question before a run, which no script is about.
+    Asked,
+}
+
+fn converse(mut stream: TcpStream, connection: usize, state: &State) -> io::Result<End> {
     stream.set_nodelay(true)?;
     if let Some(greeting) = &state.script.greeting
         && !play(&mut stream, greeting, connection, state)?
     {
-        return Ok(());
+        return Ok(End::Played);
     }
     let mut buffer = Vec::new();
     while let Some(mut request) = read_request(&mut stream, &mut buffer)? {
+        if request.method == "GET" && request.path.starts_with("/tokenize") {
+            let mut seen = lock(&state.seen);
+            // It is the first and alone, or it is a connection like the others.
+            if seen.connections == connection + 1 && seen.requests.is_empty() {
+                seen.connections = connection;
+                seen.open.truncate(connection);
+            }
+            drop(seen);
+            stream.write_all(NOT_HERE)?;
+            close_cleanly(&mut stream)?;
+            return Ok(End::Asked);
+        }
         let index = {
             let mut seen = lock(&state.seen);
             request.index = seen.requests.len();
@@ -228,12 +254,12 @@ fn converse(mut stream: TcpStream, connection: usize, state: &State) -> io::Resu
             index
         };
         state.changed.notify_all();
-        let Some(reply) = state.script.reply(index) else { return Ok(()) };
+        let Some(reply) = state.script.reply(index) else { return Ok(End::Played) };
         if !play(&mut stream, reply, connection, state)? {
-            return Ok(());
+            return Ok(End::Played);
         }
     }
-    Ok(())
+    Ok(End::Played)
 }
 
 /// Plays `reply`; `false` when the connection is over.
