@@ -3,6 +3,7 @@
 mod bad_input;
 mod bad_servers;
 mod docs;
+mod endpoints;
 mod files;
 mod licences;
 mod load;
