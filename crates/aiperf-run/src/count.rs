@@ -82,10 +82,10 @@ impl BodyCounter {
     }
 
     fn rendered(&mut self, fields: &Map<String, Value>, messages: &Value, now: TemplateClock) -> Option<u64> {
-        let list = |name| fields.get(name).filter(|v| v.is_array());
+        let tools = tools(fields);
         let conversation = Conversation {
-            tools: list("tools"),
-            documents: list("documents"),
+            tools: tools.as_ref(),
+            documents: fields.get("documents").filter(|v| v.is_array()),
             kwargs: fields.get("chat_template_kwargs").and_then(Value::as_object),
             ..Conversation::new(messages, true, now)
         };
@@ -105,33 +105,64 @@ impl BodyCounter {
 
 /// The conversation in a body of any API with messages, in the form of the chat API, as servers hand it to their template.
 fn messages(fields: &Map<String, Value>) -> Option<Value> {
-    let system = ["instructions", "system"].iter().find_map(|name| text_of(fields.get(*name)?));
+    // The blocks of a system text follow each other; parts of a message stand on lines of their own. Both as in vLLM.
+    let system = ["instructions", "system"].iter().find_map(|name| text_of(fields.get(*name)?, ""));
     let mut out: Vec<Value> =
         system.map(|text| json!({"role": "system", "content": text})).into_iter().collect();
     match fields.get("messages").or_else(|| fields.get("input"))? {
         Value::String(text) => out.push(json!({"role": "user", "content": text})),
-        Value::Array(items) => out.extend(items.iter().filter(|i| i.get("role").is_some()).map(|item| {
-            let mut item = item.clone();
-            if let Some(text) = item.get("content").filter(|c| c.is_array()).and_then(text_of) {
-                item["content"] = text.into();
-            }
-            item
-        })),
+        Value::Array(items) => out.extend(items.iter().filter_map(message)),
         _ => return None,
     }
     (!out.is_empty()).then_some(Value::Array(out))
 }
 
-/// The text of a content: itself, or its parts of text joined by line breaks, as vLLM joins them.
-fn text_of(content: &Value) -> Option<String> {
+/// One message, its content one text; `None` for an item of another kind.
+fn message(item: &Value) -> Option<Value> {
+    let role = item.get("role")?;
+    let mut message = item.clone();
+    if role == "developer" {
+        message["role"] = "system".into();
+    }
+    if let Some(text) = item.get("content").filter(|c| c.is_array()).and_then(|c| text_of(c, "\n")) {
+        message["content"] = text.into();
+    }
+    Some(message)
+}
+
+/// The text of a content: itself, or its parts of text with `between` them.
+fn text_of(content: &Value, between: &str) -> Option<String> {
     match content {
         Value::String(text) => Some(text.clone()),
         Value::Array(parts) => {
             let texts: Vec<&str> = parts.iter().filter_map(|p| p.get("text")?.as_str()).collect();
-            Some(texts.join("\n"))
+            Some(texts.join(between))
         }
         _ => None,
     }
+}
+
+/// Tools in the form of the chat API.
+fn tools(fields: &Map<String, Value>) -> Option<Value> {
+    let tools = fields.get("tools")?.as_array().filter(|list| !list.is_empty())?;
+    let in_form = |tool: &Value| {
+        if tool.get("function").is_some() || tool.get("name").is_none() {
+            return tool.clone();
+        }
+        let mut function = Map::new();
+        for (name, as_name) in [
+            ("name", "name"),
+            ("description", "description"),
+            ("parameters", "parameters"),
+            ("input_schema", "parameters"),
+        ] {
+            if let Some(value) = tool.get(name).filter(|v| !v.is_null()) {
+                function.insert(as_name.to_owned(), value.clone());
+            }
+        }
+        json!({"type": "function", "function": function})
+    };
+    Some(tools.iter().map(in_form).collect())
 }
 
 /// Counts by text, the latest ones. A conversation grows by two texts a turn and holds all of them each time.
@@ -164,6 +195,8 @@ impl Memo {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering;
+
     use aiperf_core::plan::EndpointKind;
 
     use super::*;
@@ -208,6 +241,40 @@ mod tests {
         assert_eq!(count(blocks), Some(7));
         // What has no messages is counted by its texts.
         assert_eq!(count(r#"{"prompt":"a b"}"#), Some(9));
+    }
+
+    #[test]
+    fn tools_and_roles_of_other_apis_take_the_form_of_chat() {
+        let form = json!([{"type": "function", "function": {"name": "f", "description": "d", "parameters": {"a": 1}}}]);
+        let responses = json!([{"type": "function", "name": "f", "description": "d", "parameters": {"a": 1}, "strict": true}]);
+        let anthropic = json!([{"name": "f", "description": "d", "input_schema": {"a": 1}}]);
+        for given in [&form, &responses, &anthropic] {
+            let body = json!({ "tools": given });
+            assert_eq!(tools(body.as_object().expect("an object")), Some(form.clone()));
+        }
+        assert_eq!(tools(json!({"tools": []}).as_object().expect("an object")), None);
+        let developer = json!({"role": "developer", "content": "be brief"});
+        assert_eq!(message(&developer), Some(json!({"role": "system", "content": "be brief"})));
+        assert_eq!(message(&json!({"type": "reasoning", "summary": []})), None);
+    }
+
+    #[test]
+    fn of_a_conversation_that_grows_only_what_is_new_is_counted() {
+        let toy = Arc::new(Toy::new(None));
+        let endpoint = Arc::new(Endpoint::new(&toys::endpoint(EndpointKind::Chat)));
+        let mut counter = BodyCounter::new(toy.clone(), endpoint, 0, None);
+        let counted = || toy.counted.load(Ordering::Relaxed);
+        let mut messages = vec![json!({"role": "user", "content": "0 turn"})];
+        for turn in 1..20 {
+            let reply = format!("reply to {turn}");
+            // As the reader does when the answer comes.
+            assert_eq!(counter.remembered(&reply), 3);
+            messages.push(json!({"role": "assistant", "content": reply}));
+            messages.push(json!({"role": "user", "content": format!("{turn} turn")}));
+            let body = json!({ "messages": messages }).to_string();
+            assert_eq!(counter.body(body.as_bytes()), Some(2 + 5 * turn));
+            assert_eq!(counted(), 1 + 2 * turn, "one for each text so far");
+        }
     }
 
     #[test]

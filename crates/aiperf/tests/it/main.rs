@@ -8,6 +8,7 @@ mod files;
 mod licences;
 mod load;
 mod regressions;
+mod sessions;
 mod support;
 mod tokenizer;
 mod workloads;
