@@ -186,6 +186,10 @@ impl Job {
             overlaid: changes_count(&plan.endpoint.extra),
         });
         let server_count = self.ask(&mut composer, &url, interrupt)?;
+        if let Some(words) = server_count.and_then(|count| count.difference()) {
+            tracing::info!("{words}");
+            control.progress.say(&words);
+        }
         let (ends, composer, mut problems) = self.phases(&mut control, composer)?;
 
         drop(control.commands);
@@ -287,11 +291,7 @@ impl Job {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(RunError::Thread)?;
         let Some(counted) = runtime.block_on(ask::count(&asked, &turn.body)) else { return Ok(None) };
-        let count = ServerCount { asked: turn.length.map(|l| l.asked), sent, counted };
-        if let Some(words) = count.difference() {
-            tracing::info!("{words}");
-        }
-        Ok(Some(count))
+        Ok(Some(ServerCount { asked: turn.length.map(|l| l.asked), sent, counted }))
     }
 
     /// Counts requests again beside the run, if that is wanted and there is something to count with.

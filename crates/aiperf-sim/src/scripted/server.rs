@@ -233,7 +233,8 @@ fn converse(mut stream: TcpStream, connection: usize, state: &State) -> io::Resu
     }
     let mut buffer = Vec::new();
     while let Some(mut request) = read_request(&mut stream, &mut buffer)? {
-        if request.method == "GET" && request.path.starts_with("/tokenize") {
+        let path = request.path.split('?').next().unwrap_or_default();
+        if request.method == "GET" && path.ends_with("/tokenize") {
             let mut seen = lock(&state.seen);
             // It is the first and alone, or it is a connection like the others.
             if seen.connections == connection + 1 && seen.requests.is_empty() {

@@ -5,6 +5,7 @@ mod bad_servers;
 mod docs;
 mod endpoints;
 mod files;
+mod lengths;
 mod licences;
 mod load;
 mod regressions;

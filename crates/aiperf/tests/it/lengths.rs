@@ -1,0 +1,258 @@
+//! Asked, sent and counted input lengths, against servers that count as ours do, behind another template, with another tokenizer, or not at
+//! all.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use aiperf_core::plan::TokenizerPlan;
+use aiperf_sim::scripted::Reply;
+use aiperf_sim::{SimConfig, SimHandle};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::support::{Done, Run, cycling, flat, sim, url};
+
+/// Two tokens for the request, two for each message, one for the assistant's turn.
+const TEMPLATE: &str = "<|role|><|role|>{% for m in messages %}<|role|>{{ m.content }}<|role|>{% endfor %}\
+                        {% if add_generation_prompt %}<|role|>{% endif %}";
+
+/// The small vocabulary with a BOS that the tests of the tokenizers trained.
+fn vocabulary() -> Value {
+    let path =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../aiperf-tokens/tests/data/byte_level/tokenizer.json");
+    serde_json::from_slice(&std::fs::read(path).expect("the test's vocabulary")).expect("it is JSON")
+}
+
+/// A folder with that vocabulary and a chat template.
+fn folder(vocabulary: &Value, template: Option<&str>) -> TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("tokenizer.json"), vocabulary.to_string()).expect("a file");
+    if let Some(template) = template {
+        std::fs::write(folder.path().join("chat_template.jinja"), template).expect("a file");
+    }
+    folder
+}
+
+/// A server that counts with the tokenizer of this folder.
+fn server(folder: &TempDir, query: &str) -> SimHandle {
+    let name = folder.path().to_str().expect("a path in UTF-8").to_owned();
+    let tokenizer = aiperf_tokens::open(&TokenizerPlan { name }).expect("it opens");
+    let config = SimConfig::from_query(query).expect("the test's options are right");
+    aiperf_sim::start(config, tokenizer, SocketAddr::from(([127, 0, 0, 1], 0))).expect("it starts")
+}
+
+/// A run with the tokenizer of this folder, of twelve prompts whose lengths differ.
+fn run(url: &str, folder: &TempDir) -> Run {
+    prompts(url, folder).args("--isl 30 --isl-stddev 5 --request-count 12")
+}
+
+/// A run with the tokenizer of this folder.
+fn prompts(url: &str, folder: &TempDir) -> Run {
+    Run::new("profile --model demo --ui none --artifact-dir out --random-seed 7 --osl 4")
+        .args("--verify-lengths all --url")
+        .arg(url)
+        .arg("--tokenizer")
+        .arg(folder.path().to_str().expect("a path in UTF-8"))
+}
+
+fn lengths(done: &Done) -> Value {
+    done.summary()["input_lengths"].clone()
+}
+
+#[test]
+fn lengths_that_agree_take_one_line() {
+    let tokenizer = folder(&vocabulary(), Some(TEMPLATE));
+    let server = server(&tokenizer, "");
+    let done = run(&url(&server), &tokenizer).arg("--apply-chat-template").run().expect_exit(0);
+    let done = done.shows(&["Input lengths: asked = sent = counted in 12 of 12 requests."]);
+    let lengths = lengths(&done);
+    let exact = json!({"requests": 12, "exact": 12, "share_exact": 1.0, "min_error": 0, "max_error": 0,
+        "mean_error": 0.0});
+    assert_eq!((&lengths["asked_sent"], &lengths["sent_counted"]), (&exact, &exact));
+    assert_eq!(lengths["difference"], json!({"kind": "none"}));
+    let verified = json!({"mode": "all", "requests": 12, "wrong": 0, "skipped": 0, "examples": []});
+    assert_eq!(lengths["verified"], verified);
+    // The server was asked before the run, and that is no request of it.
+    let count = &lengths["server_count"];
+    assert_eq!((&count["sent"], &count["counted"]), (&count["asked"], &count["asked"]));
+    assert_eq!(server.totals().requests, 12);
+    // The three lengths of each request under tags of their own.
+    let mut asked = Vec::new();
+    for record in done.records() {
+        let value = |tag: &str| record["metrics"][tag]["value"].as_u64().expect("a length");
+        let tags = ["asked_input_length", "input_sequence_length", "usage_prompt_tokens"];
+        assert!(tags.iter().all(|tag| value(tag) == value(tags[0])), "{record}");
+        asked.push(value(tags[0]));
+    }
+    asked.dedup();
+    assert!(asked.len() > 3, "lengths differ: {asked:?}");
+}
+
+#[test]
+fn a_template_that_is_not_asked_for_is_named_with_its_size() {
+    let tokenizer = folder(&vocabulary(), Some(TEMPLATE));
+    let server = server(&tokenizer, "");
+    let done = run(&url(&server), &tokenizer).run().expect_exit(0);
+    let done = done.shows(&[
+        "Input lengths: asked = sent in 12 of 12 requests; sent = counted in 0 of 12 requests (errors +5 to +5, mean +5.0).",
+        "The server counts 5 tokens more than were sent, in each request: its chat template. With --apply-chat-template it is part",
+    ]);
+    // 5 of 30 tokens are more than 10 %, and that is told once.
+    assert!(!done.stdout.contains("differ by more than 10%"), "{}", done.stdout);
+    let lengths = lengths(&done);
+    assert_eq!(lengths["difference"], json!({"kind": "constant", "tokens": 5}));
+    let count = &lengths["server_count"];
+    let (sent, counted) = (count["sent"].as_u64().expect("a count"), count["counted"].as_u64());
+    assert_eq!(counted, Some(sent + 5));
+    let said = format!(
+        "The server counts {counted} tokens for a request that has {sent} by our count",
+        counted = sent + 5
+    );
+    done.says(&[&said]);
+}
+
+#[test]
+fn another_template_is_named_with_what_it_differs_by() {
+    let ours = folder(&vocabulary(), Some(TEMPLATE));
+    let theirs = folder(&vocabulary(), Some(&format!("<|role|>{TEMPLATE}")));
+    let server = server(&theirs, "");
+    let done = run(&url(&server), &ours).arg("--apply-chat-template").run().expect_exit(0);
+    let done = done.shows(&[
+        "The server counts 1 token more than were sent, in each request: its chat template is not the one of",
+    ]);
+    assert_eq!(lengths(&done)["difference"], json!({"kind": "constant", "tokens": 1}));
+}
+
+#[test]
+fn another_tokenizer_is_named_a_factor() {
+    let ours = folder(&vocabulary(), None);
+    let server = sim("");
+    let done = run(&url(&server), &ours).run().expect_exit(0);
+    let difference = lengths(&done)["difference"].clone();
+    assert_eq!(difference["kind"], "factor", "{difference}");
+    let factor = difference["factor"].as_f64().expect("a factor");
+    let mean = |tag: &str| done.stat(tag, "avg");
+    let ratio = mean("usage_prompt_tokens") / mean("input_sequence_length");
+    assert!(ratio < 0.8 && (factor - ratio).abs() < 0.1, "{factor}, {ratio}");
+    let name = ours.path().to_str().expect("a path in UTF-8");
+    // A long path may be broken into lines anywhere.
+    let shown = flat(&done.stdout).replace(' ', "");
+    assert!(shown.contains(&format!("tokenizerisnot'{name}'")), "{}", done.stdout);
+}
+
+#[test]
+fn few_prompts_of_one_length_leave_it_open() {
+    let tokenizer = folder(&vocabulary(), Some(TEMPLATE));
+    let server = server(&tokenizer, "");
+    let fixed = |n: u64| prompts(&url(&server), &tokenizer).args(&format!("--isl 60 --request-count {n}"));
+    let done = fixed(3).run().expect_exit(0);
+    let done = done.shows(&[
+        "The server counts 65 where 60 were sent. A chat template of 5 tokens and another tokenizer than",
+        "look the same over so few prompts of one length",
+    ]);
+    assert_eq!(lengths(&done)["difference"], json!({"kind": "undecided", "tokens": 5}));
+    // Another tokenizer would not have differed by the same in so many texts.
+    let done = fixed(8).run().expect_exit(0);
+    assert_eq!(lengths(&done)["difference"], json!({"kind": "constant", "tokens": 5}));
+}
+
+#[test]
+fn a_bos_is_a_constant_of_completions() {
+    let with_bos = vocabulary();
+    let mut bare = with_bos.clone();
+    bare["post_processor"] = Value::Null;
+    let (with_bos, bare) = (folder(&with_bos, None), folder(&bare, None));
+    let completions = |server: &SimHandle, ours: &TempDir| {
+        run(&url(server), ours).args("--endpoint-type completions").run().expect_exit(0)
+    };
+    let server = server(&with_bos, "");
+    completions(&server, &with_bos).shows(&["asked = sent = counted in 12 of 12 requests."]);
+    let done = completions(&server, &bare)
+        .shows(&["The server counts 1 token more than were sent, in each request: marks such as a BOS"]);
+    assert_eq!(lengths(&done)["difference"], json!({"kind": "constant", "tokens": 1}));
+}
+
+#[test]
+fn later_turns_are_counted_whole_and_asked_for_their_own_part() {
+    let tokenizer = folder(&vocabulary(), Some(TEMPLATE));
+    let server = server(&tokenizer, "");
+    let done = run(&url(&server), &tokenizer)
+        .args("--apply-chat-template --conversation-turn-mean 3 --num-dataset-entries 4")
+        .run()
+        .expect_exit(0);
+    let lengths = lengths(&done);
+    assert_eq!(lengths["asked_sent"]["exact"], 12, "{lengths}");
+    assert_eq!(lengths["sent_counted"]["exact"], 12, "{lengths}");
+    assert_eq!(lengths["later_sent_counted"]["requests"], 8, "{lengths}");
+    assert_eq!(lengths["verified"]["requests"], 12, "{lengths}");
+    assert_eq!(lengths["verified"]["wrong"], 0, "{lengths}");
+    let shown = done.records().iter().any(|record| {
+        let value = |tag: &str| record["metrics"][tag]["value"].as_u64().expect("a length");
+        value("input_sequence_length") > value("asked_input_length")
+    });
+    assert!(shown, "later requests hold what was said before");
+}
+
+#[test]
+fn a_users_own_prompts_are_asked_for_no_length() {
+    let server = sim("");
+    let rows = (0..12).map(|i| format!("{{\"text\": \"{}\"}}\n", "word ".repeat(3 + i))).collect::<String>();
+    let done =
+        Run::new("profile --model demo --ui none --tokenizer builtin --artifact-dir out --random-seed 7")
+            .args(
+                "--input-file rows.jsonl --custom-dataset-type single_turn --request-count 12 --osl 4 --url",
+            )
+            .arg(url(&server))
+            .file("rows.jsonl", rows)
+            .run()
+            .expect_exit(0)
+            .shows(&["Input lengths: sent = counted in 12 of 12 requests."]);
+    let lengths = lengths(&done);
+    assert!(lengths.get("asked_sent").is_none(), "{lengths}");
+    // The first sixteen of a run are always in the sample.
+    assert_eq!(lengths["verified"]["mode"], "sample");
+    assert_eq!(lengths["verified"]["requests"], 12);
+}
+
+#[test]
+fn a_server_that_does_not_tell_counts_is_not_asked_for_them() {
+    let server = cycling(vec![Reply::chat("a b c d", 0, 0)]);
+    let done = Run::profile(&server.url()).args("--request-count 3").run().expect_exit(0);
+    let seen: Vec<String> = server.requests().iter().map(|r| r.path.clone()).collect();
+    assert_eq!(seen, ["/v1/chat/completions"; 3], "no prompt went anywhere else");
+    assert!(lengths(&done).get("server_count").is_none());
+    let off = sim("tokenize-endpoint=off");
+    let done = Run::profile(&url(&off)).args("--request-count 3").run().expect_exit(0);
+    assert!(lengths(&done).get("server_count").is_none());
+}
+
+#[test]
+fn with_verification_off_nothing_is_counted_again_and_nobody_is_asked() {
+    let server = sim("");
+    let done =
+        Run::profile(&url(&server)).args("--request-count 3 --verify-lengths off").run().expect_exit(0);
+    let lengths = lengths(&done);
+    assert!(lengths.get("server_count").is_none() && lengths.get("verified").is_none(), "{lengths}");
+    assert_eq!(lengths["sent_counted"]["exact"], 3, "the run itself compares");
+}
+
+#[test]
+fn with_the_servers_own_counts_what_was_made_is_compared() {
+    let tokenizer = folder(&vocabulary(), Some(TEMPLATE));
+    let server = server(&tokenizer, "");
+    let done = run(&url(&server), &tokenizer).arg("--use-server-token-count").run().expect_exit(0);
+    let lengths = lengths(&done);
+    assert_eq!(lengths["asked_sent"]["exact"], 12);
+    assert_eq!(lengths["difference"], json!({"kind": "constant", "tokens": 5}));
+    assert_eq!(lengths["verified"]["requests"], 12);
+}
+
+#[test]
+fn schema_2_has_every_key() {
+    let server = sim("");
+    let done = Run::profile(&url(&server)).args("--request-count 3 --export-schema 2").run().expect_exit(0);
+    let lengths = lengths(&done);
+    assert_eq!(lengths["later_sent_counted"], Value::Null);
+    assert_eq!(lengths["difference"], json!({"kind": "none", "factor": null, "tokens": null}));
+    assert_eq!(lengths.as_object().map(serde_json::Map::len), Some(7), "{lengths}");
+}
