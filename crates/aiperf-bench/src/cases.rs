@@ -474,6 +474,7 @@ fn export() -> Work {
                 zone: TimeZone::UTC,
                 title: "LLM Metrics",
                 length_forced: true,
+                lengths: None,
                 notes: &[],
                 files: &[],
             };
