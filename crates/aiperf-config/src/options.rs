@@ -208,7 +208,8 @@ options! {
          those of the bare texts.");
     VerifyLengths(&["verify-lengths"], "tokenizer.verify_lengths",
         Kind::Choice { words: &["all", "sample", "off"], later: &[] }, Default::Is("sample"), Group::Tokenizer,
-        "Which prompts made here are counted again as a whole, beside the run.");
+        "Which requests are counted again as a whole, beside the run. Unless off, a server that answers /tokenize is asked before the \
+         run how it counts a first one.");
 
     Concurrency(&["concurrency"], "phases.profiling.concurrency", count(1, SESSIONS),
         Default::Said("1; no limit with --request-rate"), Group::Load,
