@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use aiperf_core::plan::{DatasetPlan, Pacing, PhaseKind, PhasePlan, Plan, TokenizerPlan, VerifyLengths};
+use aiperf_core::plan::{
+    CorpusPlan, DatasetPlan, Pacing, PhaseKind, PhasePlan, Plan, RandomStyle, TokenizerPlan, VerifyLengths,
+};
 use aiperf_core::ticket::Uuid;
 use aiperf_core::url::{BaseUrl, Scheme};
 use aiperf_data::{OpenContext, Visit, Workload};
@@ -183,7 +185,7 @@ impl Job {
             counter: self.counter(),
             inputs: Some(inputs),
             repeats: self.repeats(),
-            overlaid: changes_count(&plan.endpoint.extra),
+            must_count: must_count(plan),
         });
         let server_count = self.ask(&mut composer, &url, interrupt)?;
         if let Some(words) = server_count.and_then(|count| count.difference()) {
@@ -351,6 +353,18 @@ fn enough_descriptors(plan: &Plan, is_simulated: bool) -> Result<(), RunError> {
         Some((allowed, _)) if allowed < needed => Err(RunError::Descriptors { needed, allowed }),
         _ => Ok(()),
     }
+}
+
+/// Whether nobody knows the length of a body before it is counted: fields of the user's are laid over each, or prompts are
+/// those of SGLang, which have the length that they turn out to have.
+fn must_count(plan: &Plan) -> bool {
+    let is_strict = match &plan.dataset {
+        DatasetPlan::Synthetic(set) => {
+            set.corpus == CorpusPlan::Random && set.style == RandomStyle::SglangStrict
+        }
+        DatasetPlan::File(_) => false,
+    };
+    is_strict || changes_count(&plan.endpoint.extra)
 }
 
 /// The address of a server of ours that listens at `address` for a `sim://` URL.

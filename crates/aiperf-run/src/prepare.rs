@@ -82,8 +82,8 @@ pub(crate) struct ComposerSetup {
     pub inputs: Option<InputsFile>,
     /// Whether sessions outnumber conversations.
     pub repeats: bool,
-    /// Whether fields of the user's, laid over every body, change its count.
-    pub overlaid: bool,
+    /// Whether lengths that prompts were made to say nothing of a body's count.
+    pub must_count: bool,
 }
 
 /// Makes prepared conversations.
@@ -167,11 +167,11 @@ impl Composer {
         let texts = turn.texts.iter().map(String::as_str).chain(before.filter(|_| request.opens));
         let mut body = Vec::with_capacity(256 + texts.map(str::len).sum::<usize>());
         let list = self.setup.endpoint.encode(request, &mut body)?.filter(|_| goes_on);
-        let overlaid = self.setup.overlaid || changes_count(&turn.extra);
+        let must_count = self.setup.must_count || changes_count(&turn.extra);
         let isl = match &mut self.setup.counter {
             Some(_) if list.is_some() && !request.opens => None,
             // Made to a length, with proof: counting once more would cost more than all else here.
-            Some(_) if let Some(length) = turn.length.filter(|_| request.opens && !overlaid) => {
+            Some(_) if let Some(length) = turn.length.filter(|_| request.opens && !must_count) => {
                 Some(length.made)
             }
             Some(counter) => counter.body(&body),
@@ -200,16 +200,16 @@ mod tests {
     use crate::ring::Ahead;
     use crate::toys::{self, Given, Toy};
 
-    fn composer(conversations: Vec<Conversation>, toy: Arc<Toy>, overlaid: bool) -> Composer {
+    fn composer(conversations: Vec<Conversation>, toy: Arc<Toy>, must_count: bool) -> Composer {
         let mut setup = toys::composer_setup(Arc::new(Given { conversations, marked: false }));
         setup.counter = Some(BodyCounter::new(toy, setup.endpoint.clone(), 0, None));
-        setup.overlaid = overlaid;
+        setup.must_count = must_count;
         Composer::new(setup)
     }
 
-    fn one(conversation: Conversation, overlaid: bool) -> (Arc<Prepared>, u64) {
+    fn one(conversation: Conversation, must_count: bool) -> (Arc<Prepared>, u64) {
         let toy = Arc::new(Toy::new(None));
-        let prepared = composer(vec![conversation], toy.clone(), overlaid).prepared(Visit::default());
+        let prepared = composer(vec![conversation], toy.clone(), must_count).prepared(Visit::default());
         (prepared.expect("it encodes"), toy.counted.load(Ordering::Relaxed))
     }
 

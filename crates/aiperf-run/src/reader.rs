@@ -156,7 +156,8 @@ struct RawFile {
 impl Reader {
     /// Opens the files of the plan's export level.
     pub(crate) fn new(setup: ReaderSetup<'_>) -> Result<Self, RunError> {
-        let ReaderSetup { plan, folder, anchor, capabilities, endpoint, counter, live, url, verifier } = setup;
+        let ReaderSetup { plan, folder, anchor, capabilities, endpoint, counter, live, url, verifier } =
+            setup;
         let level = plan.artifacts.level;
         let records = (level >= ExportLevel::Records)
             .then(|| Spool::create(folder.records_jsonl(), false))

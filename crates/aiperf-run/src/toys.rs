@@ -113,7 +113,7 @@ pub(crate) fn composer_setup(workload: Arc<dyn Workload>) -> ComposerSetup {
         counter: None,
         inputs: None,
         repeats: false,
-        overlaid: false,
+        must_count: false,
     }
 }
 

@@ -1,7 +1,7 @@
 //! One test for each defect that was found by attacking the binary.
 
 use aiperf_sim::scripted::Reply;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::{Run, Tally, scripted};
 
@@ -172,4 +172,20 @@ fn a_named_time_zone_counts() {
     let read_as_utc = jiff::tz::TimeZone::UTC.to_timestamp(local).expect("a time");
     let ahead = read_as_utc.duration_since(sent);
     assert_eq!((ahead.as_secs() + 1800) / 3600, 9, "{local} {sent}");
+}
+
+#[test]
+fn prompts_of_sglang_have_the_length_that_they_turn_out_to_have() {
+    let done = Run::unseeded("sim://")
+        .args("--endpoint-type completions --isl 100 --osl 2 --random-seed 5 --request-count 20")
+        .args("--prompt-corpus random --random-range-ratio 0.3 --random-corpus-style sglang-strict")
+        .run()
+        .expect_exit(0);
+    let value = |record: &Value, tag: &str| record["metrics"][tag]["value"].as_u64().expect("a number");
+    for record in done.records() {
+        assert_eq!(value(&record, "input_sequence_length"), value(&record, "usage_prompt_tokens"));
+    }
+    // What was drawn is not what was sent, and that is told.
+    let lengths = done.summary()["input_lengths"].clone();
+    assert!(lengths["asked_sent"]["exact"].as_u64().expect("a count") < 20, "{lengths}");
 }
