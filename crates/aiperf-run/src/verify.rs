@@ -107,11 +107,10 @@ impl Verifier {
             return;
         }
         match self.queue.try_send(claim()) {
-            Ok(()) => {}
             Err(TrySendError::Full(claim)) if all => self.own.check(&claim),
             Err(TrySendError::Full(_)) => self.own.verified.skipped += 1,
-            // The thread is gone, which `finish` tells.
-            Err(TrySendError::Disconnected(_)) => {}
+            // A thread that is gone is told of by `finish`.
+            Ok(()) | Err(TrySendError::Disconnected(_)) => {}
         }
     }
 

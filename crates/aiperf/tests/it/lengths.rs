@@ -196,14 +196,15 @@ fn later_turns_are_counted_whole_and_asked_for_their_own_part() {
 #[test]
 fn a_users_own_prompts_are_asked_for_no_length() {
     let server = sim("");
-    let rows = (0..12).map(|i| format!("{{\"text\": \"{}\"}}\n", "word ".repeat(3 + i))).collect::<String>();
+    let row = |i: usize| format!("{{\"text\": \"{}\"}}\n", "word ".repeat(3 + i));
+    let rows: Vec<String> = (0..12).map(row).collect();
     let done =
         Run::new("profile --model demo --ui none --tokenizer builtin --artifact-dir out --random-seed 7")
             .args(
                 "--input-file rows.jsonl --custom-dataset-type single_turn --request-count 12 --osl 4 --url",
             )
             .arg(url(&server))
-            .file("rows.jsonl", rows)
+            .file("rows.jsonl", rows.concat())
             .run()
             .expect_exit(0)
             .shows(&["Input lengths: sent = counted in 12 of 12 requests."]);
