@@ -68,6 +68,12 @@ pub enum DataError {
         /// Its own words.
         problem: aiperf_tokens::TemplateError,
     },
+    /// Block ids that do not go with the length of their prompt.
+    #[error("{problem}")]
+    Blocks {
+        /// Why.
+        problem: crate::blocks::BlocksError,
+    },
     /// Several texts in a message, where lengths are those of the rendered request.
     #[error(
         "--batch-size {batch} puts several texts into one message, and servers join them in different ways, so no length with the chat \

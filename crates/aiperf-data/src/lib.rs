@@ -8,6 +8,7 @@
 //!   of its vocabulary as vLLM and SGLang make them.
 //! * Files are checked whole when they are opened and indexed by row; a row is read again when it is sent.
 
+mod blocks;
 mod corpus;
 mod cut;
 mod error;
@@ -34,6 +35,7 @@ use std::sync::Arc;
 use aiperf_core::plan::{DatasetPlan, FileFormat, Plan};
 use aiperf_tokens::{TemplateClock, Tokenizer};
 
+pub use blocks::{BlockTexts, Blocks, BlocksError};
 pub use error::{DataError, RowProblem};
 pub use lengths::{GuessErrors, LengthCheck, LengthMiss, check_lengths};
 pub use markers::{MarkerCost, marker, marker_cost};
