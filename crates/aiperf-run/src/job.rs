@@ -282,7 +282,7 @@ impl Job {
         // What is wrong with it is told by the phase that sends it.
         let Ok(first) = composer.prepared(Visit { session: 0, warmup }) else { return Ok(None) };
         let Some(turn) = first.turns.first() else { return Ok(None) };
-        let Some(sent) = turn.isl.or(turn.length.map(|l| l.made)) else { return Ok(None) };
+        let Some(sent) = self.body_counter().and_then(|mut c| c.body(&turn.body)) else { return Ok(None) };
         let asked = Asked {
             plan: &self.plan.endpoint,
             url,
@@ -357,7 +357,7 @@ fn enough_descriptors(plan: &Plan, is_simulated: bool) -> Result<(), RunError> {
 
 /// Whether nobody knows the length of a body before it is counted: fields of the user's are laid over each, or prompts are
 /// those of SGLang, which have the length that they turn out to have.
-fn must_count(plan: &Plan) -> bool {
+pub(crate) fn must_count(plan: &Plan) -> bool {
     let is_strict = match &plan.dataset {
         DatasetPlan::Synthetic(set) => {
             set.corpus == CorpusPlan::Random && set.style == RandomStyle::SglangStrict

@@ -21,8 +21,9 @@ use aiperf_report::raw::{self, Raw, Responses};
 use crossbeam_channel::Receiver;
 
 use crate::artifacts::{Folder, Spool};
-use crate::count::{BodyCounter, changes_count};
+use crate::count::BodyCounter;
 use crate::error::RunError;
+use crate::job::must_count;
 use crate::live::{Latest, Live};
 use crate::shard::Ended;
 use crate::verify::{Claim, Verifier};
@@ -138,8 +139,8 @@ pub(crate) struct Reader {
     names: Vec<PhaseName>,
     /// The chat template is part of lengths.
     rendered: bool,
-    /// Fields of the user's, laid over every body, change its count.
-    overlaid: bool,
+    /// Lengths that prompts were made to say nothing of a body's count.
+    must_count: bool,
     verifier: Option<Verifier>,
     collected: Collected,
     records: Option<Spool>,
@@ -191,7 +192,7 @@ impl Reader {
             anchor,
             names,
             rendered: plan.chat_template,
-            overlaid: changes_count(&plan.endpoint.extra),
+            must_count: must_count(plan),
             verifier,
             collected,
             records,
@@ -260,10 +261,10 @@ impl Reader {
             requested_osl: turn.requested_osl,
             usage: answer.usage,
         };
-        // What the server counted is no count of ours, and a turn with more laid over it is not all of its request.
+        // What the server counted is no count of ours.
         let sent = counts.isl.filter(|_| self.counter.is_some());
         let later = number > 0 && turn.list.is_some();
-        let made = turn.length.map(|l| l.made).filter(|_| !self.overlaid);
+        let made = turn.length.map(|l| l.made).filter(|_| !self.must_count);
         if let Some(verifier) = &mut self.verifier {
             let own_part = made.filter(|_| later && !self.rendered).map(|said| (&turn.body, said));
             let whole = sent.or(made.filter(|_| !later)).map(|said| (&body, said));

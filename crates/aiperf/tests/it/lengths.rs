@@ -249,6 +249,25 @@ fn with_the_servers_own_counts_what_was_made_is_compared() {
 }
 
 #[test]
+fn what_only_the_server_counted_is_held_against_nothing() {
+    // SGLang's own prompts have the length that they turn out to have, and here nobody looks.
+    let server = sim("");
+    let done = Run::unseeded(&url(&server))
+        .args("--endpoint-type completions --isl 100 --osl 2 --random-seed 5 --request-count 12")
+        .args("--prompt-corpus random --random-range-ratio 0.3 --random-corpus-style sglang-strict")
+        .args("--use-server-token-count --verify-lengths all")
+        .run()
+        .expect_exit(0);
+    let lengths = lengths(&done);
+    for key in ["asked_sent", "sent_counted", "verified"] {
+        assert!(lengths.get(key).is_none(), "{lengths}");
+    }
+    // The one that the server was asked about before the run was counted here as well.
+    assert_eq!(lengths["server_count"]["sent"], lengths["server_count"]["counted"]);
+    assert!(!done.stdout.contains("Input lengths"), "{}", done.stdout);
+}
+
+#[test]
 fn schema_2_has_every_key() {
     let server = sim("");
     let done = Run::profile(&url(&server)).args("--request-count 3 --export-schema 2").run().expect_exit(0);
