@@ -280,7 +280,9 @@ mod tests {
         ) {
             let sum = |pairs: &[(u64, u64, u64)]| {
                 let mut all = Pairs::default();
-                pairs.iter().for_each(|(s, c, p)| all.add(*s, *c, *p));
+                for (s, c, p) in pairs {
+                    all.add(*s, *c, *p);
+                }
                 all
             };
             let whole = sum(&pairs).difference();

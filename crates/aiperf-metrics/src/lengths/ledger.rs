@@ -195,7 +195,9 @@ mod tests {
 
     fn summary(facts: &[LengthFacts]) -> LengthSummary {
         let mut ledger = LengthLedger::default();
-        facts.iter().for_each(|f| ledger.add(f));
+        for f in facts {
+            ledger.add(f);
+        }
         ledger.summary()
     }
 
@@ -275,8 +277,12 @@ mod tests {
             let (a, b) = facts.split_at(cut.min(facts.len()));
             let mut parts = LengthLedger::default();
             let mut rest = LengthLedger::default();
-            a.iter().for_each(|f| parts.add(f));
-            b.iter().for_each(|f| rest.add(f));
+            for f in a {
+                parts.add(f);
+            }
+            for f in b {
+                rest.add(f);
+            }
             parts.merge(&rest);
             let whole = summary(&facts);
             prop_assert_eq!(parts.summary(), whole);
