@@ -3,12 +3,13 @@
 //! The usual way costs an encoding of a few words, whatever the length: the first pieces are counted as they stand, and the rest
 //! comes from running sums ([`PieceSums`]), which were checked block by block. Where the pieces do not end on the number asked
 //! for, or end in white space, later ones that fit come behind, if need be in place of the last. Every seam, where two pieces
-//! meet that no checked block holds side by side, is counted again. Where sums are not the truth for a tokenizer, or
+//! meet that no checked block holds side by side, is counted again; vocabularies that are not known to keep words apart have the
+//! whole text counted. Where sums are not the truth for a tokenizer, or
 //! nothing fits, [`crate::search`] counts whole texts instead.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use aiperf_tokens::Tokenizer;
+use aiperf_tokens::{Kind, Tokenizer};
 
 use crate::corpus::{Corpus, PieceSums, Place, is_tight};
 use crate::search::search;
@@ -22,6 +23,8 @@ const MOST_GIVEN_UP: usize = 32;
 const MOST_FILLED: usize = 32;
 /// How far behind the end pieces that fit are looked for.
 const LOOK_AHEAD: usize = 512;
+/// Starts from which running sums are tried where they have to be proven by counting the whole.
+const WHOLE_TRIES: usize = 4;
 /// Bytes of text per token to make room for; English has 4.4 with the vocabularies of 2024, code less.
 const BYTES_PER_TOKEN: usize = 5;
 
@@ -66,6 +69,8 @@ pub(crate) struct Cutter {
     corpus: Arc<Corpus>,
     tokenizer: Arc<dyn Tokenizer>,
     sums: PieceSums,
+    /// Known once it is asked.
+    apart: OnceLock<bool>,
 }
 
 /// Pieces in the middle of a text: the longest run that is not too long.
@@ -81,7 +86,8 @@ struct Run {
 impl Cutter {
     /// Reads nothing yet.
     pub(crate) fn new(corpus: Arc<Corpus>, tokenizer: Arc<dyn Tokenizer>) -> Self {
-        Self { sums: PieceSums::new(Arc::clone(&corpus), Arc::clone(&tokenizer)), corpus, tokenizer }
+        let sums = PieceSums::new(Arc::clone(&corpus), Arc::clone(&tokenizer));
+        Self { sums, corpus, tokenizer, apart: OnceLock::new() }
     }
 
     /// What is cut from.
@@ -92,10 +98,36 @@ impl Cutter {
     /// A text that has exactly the slot's tokens in it; lengths beyond the corpus go around it again. The error is the nearest
     /// count there is.
     pub(crate) fn cut(&self, start: Start, slot: Slot<'_>) -> Result<String, usize> {
-        match self.by_sums(start, slot) {
-            Some(text) => Ok(text),
-            None => search(&self.corpus, self.tokenizer.as_ref(), start, slot),
+        let tokenizer = self.tokenizer.as_ref();
+        if self.keeps_words_apart() {
+            if let Some(text) = self.by_sums(start, slot) {
+                return Ok(text);
+            }
+        } else {
+            // Pieces may join over more than the seams that are looked at, so the whole is counted.
+            let from = |shift| Start { first: self.corpus.later(start.first, shift), ..start };
+            let whole = (0..WHOLE_TRIES).find_map(|shift| {
+                self.by_sums(from(shift), slot).filter(|text| slot.count(tokenizer, text) == slot.tokens)
+            });
+            if let Some(text) = whole {
+                return Ok(text);
+            }
         }
+        search(&self.corpus, tokenizer, start, slot)
+    }
+
+    /// Whether the vocabulary splits text where pieces begin before it merges anything, so that seams are all there is to look at.
+    /// Vocabularies of byte pairs over bytes do, nearly all; which, two blocks show, piece by piece.
+    fn keeps_words_apart(&self) -> bool {
+        *self.apart.get_or_init(|| match self.tokenizer.origin().kind {
+            Kind::Tiktoken | Kind::Tekken => true,
+            Kind::ByteLevelBpe => (0..self.corpus.len().min(2)).all(|block| {
+                let places = (0..self.corpus.block(block).len()).map(|at| Place { block, at });
+                self.sums.block(block).is_some()
+                    && places.clone().zip(places.skip(1)).all(|(left, right)| self.adds_up(left, right))
+            }),
+            _ => false,
+        })
     }
 
     /// As [`Self::cut`] from running sums alone; `None` where they do not get there.
