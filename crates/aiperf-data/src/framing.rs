@@ -8,10 +8,15 @@ use aiperf_tokens::TemplateError;
 
 use crate::error::DataError;
 use crate::layout::{Layout, Message, Renderer};
+use crate::random::tight;
 use crate::slot::Slot;
 
 /// A content to measure wraps with; one that nothing merges with.
 const SAMPLE: &str = "words and more words";
+/// A content with white space around it.
+const LOOSE: &str = " \n words and more words \n\n";
+/// A reply that few templates would write otherwise.
+const FIGURES: &str = "8 2 0 9 4 7";
 /// Roles as templates know them.
 const SYSTEM: &str = "system";
 const USER: &str = "user";
@@ -26,9 +31,23 @@ pub(crate) struct Framing {
     roles: Vec<&'static str>,
     /// Tokens of [`SAMPLE`].
     sample: usize,
-    /// What system message and user context add beside their contents, tokens.
-    wraps: usize,
+    /// Tokens of a request with it as the only message, and as every content of the first request.
+    alone: usize,
+    full: usize,
+    /// What system message and user context add beside their contents, tokens; less than none where a content merges with what
+    /// stands around it.
+    wraps: isize,
     later: Later,
+    edges: Edges,
+}
+
+/// What becomes of white space around the first content of a request. All others are made without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Edges {
+    Kept,
+    Dropped,
+    /// Something else: the request has to be rendered.
+    Odd,
 }
 
 /// A later user message.
@@ -36,8 +55,8 @@ pub(crate) struct Framing {
 enum Later {
     /// What stands around it from wall to wall, and tokens of its part that stand outside.
     Around { before: String, after: String, outside: isize },
-    /// The template does more than put something around it; counted as the difference that the message makes.
-    Rendered,
+    /// The template does more than put something around it; counted as what a talk with it has above these tokens.
+    Rendered { without: usize },
 }
 
 /// Where the text of a user message goes.
@@ -75,8 +94,9 @@ impl Framing {
         let mut roles = Vec::new();
         let mut wraps = 0;
         let mut before: Vec<Message<'_>> = Vec::new();
-        let count = |messages: &[Message<'_>]| renderer.count(messages, generation);
+        let count = |messages: &[Message<'_>]| Ok(renderer.count(messages, generation)? as isize);
         let sample = renderer.bare(SAMPLE);
+        let own = |with: isize, without: isize| with - without - sample as isize;
         if has_system {
             roles.push(SYSTEM);
             before.push((SYSTEM, SAMPLE));
@@ -87,11 +107,11 @@ impl Framing {
             wraps += if opening.is_verbatim && is_replaced(&plain, &opening) {
                 // The template's own system message makes way, so what the user's costs is seen where a second one is added.
                 match count(&[(SYSTEM, SAMPLE), (SYSTEM, SAMPLE), (USER, SAMPLE)]) {
-                    Ok(twice) if twice > with + sample => twice - with - sample,
-                    _ => with.saturating_sub(without + sample),
+                    Ok(twice) if own(twice, with) > 0 => own(twice, with),
+                    _ => own(with, without),
                 }
             } else {
-                with.saturating_sub(without + sample)
+                own(with, without)
             };
         }
         if has_context {
@@ -100,8 +120,7 @@ impl Framing {
             roles.push(USER);
             let with = [before.as_slice(), &[(USER, SAMPLE), (USER, SAMPLE)]].concat();
             let without = [before.as_slice(), &[(USER, SAMPLE)]].concat();
-            wraps +=
-                count(&with).map_err(refused)?.saturating_sub(count(&without).map_err(refused)? + sample);
+            wraps += own(count(&with).map_err(refused)?, count(&without).map_err(refused)?);
         }
         roles.push(USER);
         let opening = renderer.layout(&roles, generation).map_err(refuses("these messages"))?;
@@ -109,9 +128,11 @@ impl Framing {
             Later::of(&renderer)
                 .map_err(refuses("a user message behind an answer (--conversation-turn-mean)"))?
         } else {
-            Later::Rendered
+            Later::Rendered { without: 0 }
         };
-        let mut framing = Self { renderer, opening, roles, sample, wraps, later };
+        let edges = Edges::of(&renderer, &opening, &roles).map_err(refuses("these messages"))?;
+        let alone = renderer.count(&[(USER, SAMPLE)], generation).map_err(refuses("a user message"))?;
+        let mut framing = Self { renderer, opening, roles, sample, alone, full: 0, wraps, later, edges };
         framing.prove();
         Ok(framing)
     }
@@ -119,35 +140,60 @@ impl Framing {
     /// Holds what walls give against rendering, and does without them where they are wrong.
     fn prove(&mut self) {
         let contents: Vec<&str> = self.roles.iter().map(|_| SAMPLE).collect();
+        self.full = self.render(contents.iter().copied());
         let (user, others) = contents.split_last().unwrap_or((&"", &[]));
         let place = self.first(others);
         if place.rendered.is_some() {
             return;
         }
         let inside = self.renderer.bare(&[place.before.as_str(), user, place.after.as_str()].concat());
-        let rendered = self.render_first(others, user) as isize;
-        self.opening.is_verbatim = rendered == place.outside + inside as isize;
+        self.opening.is_verbatim = self.full as isize == place.outside + inside as isize;
     }
 
-    /// What system message and user context add beside their contents.
-    pub(crate) const fn wraps(&self) -> usize {
-        self.wraps
+    /// The template writes contents otherwise than they are, so what a content makes of a request is only known by rendering.
+    pub(crate) const fn rewrites(&self) -> bool {
+        !self.opening.is_verbatim
     }
 
-    /// Whether `content`, which is `tokens` alone, is as many as content number `at` of the first request. Where walls do not say,
-    /// it is taken for so.
+    /// What is left of the white space around the first content of a request.
+    pub(crate) fn written<'a>(&self, content: &'a str) -> &'a str {
+        if self.edges == Edges::Dropped { tight(content) } else { content }
+    }
+
+    /// Tokens that system message and user context, of `tokens` tokens alone, add to a request.
+    pub(crate) fn beside(&self, contents: &[&str], tokens: u64) -> u64 {
+        if self.rewrites() {
+            return self.render_first(contents, SAMPLE).saturating_sub(self.alone) as u64;
+        }
+        tokens.saturating_add_signed(self.wraps as i64)
+    }
+
+    /// What `prefix` in front of a user message adds to a request, for a template that rewrites contents.
+    pub(crate) fn prefix_rewritten(&self, contents: &[&str], prefix: &str) -> u64 {
+        let with = self.render_first(contents, &[prefix, " ", SAMPLE].concat());
+        with.saturating_sub(self.render_first(contents, SAMPLE)) as u64
+    }
+
+    /// Whether `content`, which is `tokens` alone, is as many as content number `at` of the first request. Where contents are
+    /// rewritten, it is taken for so.
     pub(crate) fn keeps(&self, at: usize, content: &str, tokens: usize) -> bool {
-        if !self.opening.is_verbatim {
+        if self.rewrites() {
             return true;
         }
-        let Some((before, after)) = self.opening.walls_around(at) else { return true };
-        let inside = |content: &str| self.renderer.bare(&[before, content, after].concat());
-        inside(content) as isize - tokens as isize == inside(SAMPLE) as isize - self.sample as isize
+        let added = |in_place: usize, alone: usize| in_place as isize - alone as isize;
+        if let Some((before, after)) = self.opening.walls_around(at) {
+            let inside = |content: &str| self.renderer.bare(&[before, content, after].concat());
+            return added(inside(content), tokens) == added(inside(SAMPLE), self.sample);
+        }
+        let contents = self.roles.iter().enumerate().map(|(i, _)| if i == at { content } else { SAMPLE });
+        added(self.render(contents), tokens) == added(self.full, self.sample)
     }
 
     /// Where the first user message goes behind the contents of the messages before it.
     pub(crate) fn first<'a>(&self, others: &[&'a str]) -> Place<'a> {
-        if !self.opening.is_verbatim {
+        let is_loose = |content: &&str| tight(content) != *content;
+        let is_odd = self.edges == Edges::Odd && others.iter().any(is_loose);
+        if is_odd || !self.opening.is_verbatim {
             let messages = self.roles.iter().copied().zip(others.iter().copied()).collect();
             return Place {
                 before: String::new(),
@@ -156,13 +202,17 @@ impl Framing {
                 rendered: Some(messages),
             };
         }
-        let around = self.renderer.around(&self.opening, others, others.len());
+        let others: Vec<&str> = others.iter().map(|content| self.written(content)).collect();
+        let around = self.renderer.around(&self.opening, &others, others.len());
         Place { before: around.before, after: around.after, outside: around.outside as isize, rendered: None }
     }
 
     /// Tokens of the first request.
     pub(crate) fn render_first(&self, others: &[&str], user: &str) -> usize {
-        let contents = others.iter().copied().chain([user]);
+        self.render(others.iter().copied().chain([user]))
+    }
+
+    fn render<'a>(&self, contents: impl Iterator<Item = &'a str>) -> usize {
         let messages: Vec<Message<'_>> = self.roles.iter().copied().zip(contents).collect();
         // What a template refuses of one text but not of another is found by whoever counts the request again.
         self.renderer.count(&messages, self.renderer.generation()).unwrap_or(0)
@@ -174,17 +224,17 @@ impl Framing {
             Later::Around { before, after, outside } => {
                 Place { before: before.clone(), after: after.clone(), outside: *outside, rendered: None }
             }
-            Later::Rendered => {
+            Later::Rendered { .. } => {
                 Place { before: String::new(), after: String::new(), outside: 0, rendered: Some(Vec::new()) }
             }
         }
     }
 
-    /// Tokens that a later user message adds to a request.
+    /// Tokens of a later user message's part of a request.
     pub(crate) fn render_later(&self, user: &str) -> usize {
-        let talk = [(USER, SAMPLE), (ASSISTANT, SAMPLE), (USER, user)];
-        let count = |messages: &[Message<'_>]| self.renderer.count(messages, false).unwrap_or(0);
-        count(&talk).saturating_sub(count(&talk[..2]))
+        let Later::Rendered { without } = self.later else { return 0 };
+        let talk = [(USER, SAMPLE), (ASSISTANT, FIGURES), (USER, user)];
+        self.renderer.count(&talk, false).unwrap_or(0).saturating_sub(without)
     }
 }
 
@@ -199,6 +249,24 @@ fn is_replaced(plain: &Layout, opening: &Layout) -> bool {
     front + back < old.len()
 }
 
+impl Edges {
+    fn of(renderer: &Renderer, opening: &Layout, roles: &[&str]) -> Result<Self, TemplateError> {
+        let contents = |first: &str| -> Vec<String> {
+            roles.iter().enumerate().map(|(i, _)| if i == 0 { first } else { SAMPLE }.to_owned()).collect()
+        };
+        let loose = contents(LOOSE);
+        let messages: Vec<Message<'_>> =
+            roles.iter().copied().zip(loose.iter().map(String::as_str)).collect();
+        let rendered = renderer.render(&messages, renderer.generation())?;
+        Ok(match rendered {
+            _ if !opening.is_verbatim => Self::Odd,
+            text if text == opening.join(&loose) => Self::Kept,
+            text if text == opening.join(&contents(tight(LOOSE))) => Self::Dropped,
+            _ => Self::Odd,
+        })
+    }
+}
+
 impl Later {
     fn of(renderer: &Renderer) -> Result<Self, TemplateError> {
         let talk = renderer.layout(&[USER, ASSISTANT, USER], false)?;
@@ -206,22 +274,62 @@ impl Later {
         // Replies are rewritten by many templates (trimmed, without what was thought), so that the whole need not be verbatim.
         let user = renderer.layout(&[USER], false)?;
         if talk.piece(2).is_empty() || !user.is_verbatim {
-            return Ok(Self::Rendered);
+            return Self::rendered(renderer);
         }
-        // The reply ends with a mark of its own if it does so at the end of a talk, too.
-        let has_end_mark = answered.first_wall(2).is_some();
         let lead = talk.piece(2);
-        let mark_end = talk.first_wall(2).filter(|_| has_end_mark).map_or(0, |wall| wall.end);
+        // The reply's end mark: what ends it at the end of a talk, too.
+        let mark_end = match (answered.first_wall(2), talk.first_wall(2)) {
+            (Some(_), Some(wall)) => wall.end,
+            _ => shared(answered.piece(2), lead),
+        };
         let tail = talk.piece(3);
         let own_end = talk.first_wall(3).map_or(tail.len(), |wall| wall.end);
-        // From the last special token on. Where that is the reply's end mark, it is counted with the text and is not the user's.
-        let from = talk.last_wall(2).map_or(0, |wall| wall.start);
+        let after = tail[..own_end].to_owned();
         let count = |text: &str| renderer.bare(text) as isize;
-        let outside = if from >= mark_end {
-            count(&lead[..from]) - count(&lead[..mark_end])
-        } else {
-            -count(&lead[from..mark_end])
-        };
-        Ok(Self::Around { before: lead[from..].to_owned(), after: tail[..own_end].to_owned(), outside })
+        // From the last special token on. Where that is the reply's end mark, it is counted with the text and is not the user's.
+        Ok(match talk.last_wall(2) {
+            Some(wall) if wall.start >= mark_end => {
+                let outside = count(&lead[..wall.start]) - count(&lead[..mark_end]);
+                Self::Around { before: lead[wall.start..].to_owned(), after, outside }
+            }
+            Some(wall) => Self::Around {
+                before: lead[wall.start..].to_owned(),
+                after,
+                outside: -count(&lead[wall.start..mark_end]),
+            },
+            // Nothing keeps it apart from the reply, so it is counted behind one.
+            None => Self::Around {
+                before: [FIGURES, lead].concat(),
+                after,
+                outside: -count(&[FIGURES, &lead[..mark_end]].concat()),
+            },
+        })
     }
+
+    /// By the special tokens of a rendered talk alone: behind the first one that ends the reply, up to the last of all.
+    fn rendered(renderer: &Renderer) -> Result<Self, TemplateError> {
+        let talk = [(USER, SAMPLE), (ASSISTANT, FIGURES), (USER, SAMPLE)];
+        let whole = renderer.count(&talk, false)?;
+        let answered = renderer.count(&talk[..2], false)?;
+        let behind_reply = |talk: &[Message<'_>]| -> Result<Option<String>, TemplateError> {
+            let text = renderer.render(talk, false)?;
+            Ok(text.rsplit_once(FIGURES).map(|(_, behind)| behind.to_owned()))
+        };
+        let (Some(behind), Some(end)) = (behind_reply(&talk)?, behind_reply(&talk[..2])?) else {
+            return Ok(Self::Rendered { without: answered });
+        };
+        let walls = renderer.walls(&behind);
+        Ok(match (walls, renderer.walls(&end)) {
+            (Some((first, last)), Some(_)) if first.end < last.end => {
+                let part = renderer.bare(&behind[first.start..last.end]) - renderer.bare(&behind[first]);
+                Self::Rendered { without: whole.saturating_sub(part) }
+            }
+            _ => Self::Rendered { without: answered },
+        })
+    }
+}
+
+/// Bytes that two texts begin with alike, whole letters.
+fn shared(one: &str, other: &str) -> usize {
+    one.chars().zip(other.chars()).take_while(|(a, b)| a == b).map(|(a, _)| a.len_utf8()).sum()
 }

@@ -77,7 +77,7 @@ impl Renderer {
     }
 
     /// The text that the server's tokenizer gets to see. `generation` puts the beginning of an answer at the end.
-    fn render(&self, messages: &[Message<'_>], generation: bool) -> Result<String, TemplateError> {
+    pub(crate) fn render(&self, messages: &[Message<'_>], generation: bool) -> Result<String, TemplateError> {
         let messages: Vec<Value> =
             messages.iter().map(|(role, content)| json!({"role": role, "content": content})).collect();
         let Some(template) = self.tokenizer.chat_template() else { return Ok(String::new()) };
@@ -116,6 +116,11 @@ impl Renderer {
     }
 
     fn piece(&self, text: &str) -> Piece {
+        Piece { text: text.to_owned(), walls: self.walls(text) }
+    }
+
+    /// Where the first and the last special token of `text` stand.
+    pub(crate) fn walls(&self, text: &str) -> Option<(Range<usize>, Range<usize>)> {
         let mut ids = Vec::new();
         self.tokenizer.encode(text, &mut ids);
         let specials: Vec<String> = ids
@@ -124,13 +129,12 @@ impl Renderer {
                 let token = self.tokenizer.decode(&[*id]);
                 (self.tokenizer.token_id(&token) == Some(*id)).then_some(token)
             })
-            .filter(|token| !token.is_empty())
+            // What stands for letters that the vocabulary lacks is no part of the text.
+            .filter(|token| !token.is_empty() && text.contains(token.as_str()))
             .collect();
-        let walls = specials.first().zip(specials.last()).and_then(|(first, last)| {
-            let (a, b) = (text.find(first.as_str())?, text.rfind(last.as_str())?);
-            Some((a..a + first.len(), b..b + last.len()))
-        });
-        Piece { text: text.to_owned(), walls }
+        let (first, last) = specials.first().zip(specials.last())?;
+        let (a, b) = (text.find(first.as_str())?, text.rfind(last.as_str())?);
+        Some((a..a + first.len(), b..b + last.len()))
     }
 
     /// Tokens of `text` alone.
@@ -243,7 +247,7 @@ impl Layout {
     }
 
     /// A request with these contents.
-    fn join(&self, contents: &[String]) -> String {
+    pub(crate) fn join(&self, contents: &[String]) -> String {
         let mut text = self.pieces[0].text.clone();
         for (content, piece) in contents.iter().zip(&self.pieces[1..]) {
             text.push_str(content);

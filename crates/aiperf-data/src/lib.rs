@@ -22,6 +22,8 @@ mod markers;
 mod models;
 mod opening;
 mod random;
+#[cfg(test)]
+mod rendered_tests;
 mod search;
 mod slot;
 mod spread;

@@ -1,6 +1,7 @@
 //! Contents of synthetic requests, each made to its length: a shared system message, a user context, prefixes, and the texts of
 //! turns.
 
+use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 use aiperf_core::plan::{CorpusPlan, Plan, SyntheticPlan};
@@ -203,6 +204,14 @@ impl Texts {
                 Ok([before, shared, text.as_str(), after].concat())
             }
         }
+    }
+
+    /// The text of prefix number `at`.
+    pub(crate) fn shared(&self, at: usize) -> Result<Cow<'_, str>, DataError> {
+        Ok(match &self.source {
+            Source::Cut(cutter) => self.prefix(cutter, at)?.text.as_str().into(),
+            Source::Random(random) => self.tokenizer.decode(random.prefix(at)).into(),
+        })
     }
 
     fn prefix(&self, cutter: &Cutter, at: usize) -> Result<&Prefix, DataError> {

@@ -7,7 +7,7 @@ use aiperf_tokens::Tokenizer;
 
 use crate::corpus::{Corpus, Place, is_tight};
 use crate::cut::Start;
-use crate::slot::Slot;
+use crate::slot::{SHORTEST, Slot};
 
 /// Starts tried, one piece after the other.
 const STARTS: usize = 16;
@@ -30,6 +30,7 @@ pub(crate) fn search(
     let mut tries = Tries { tokenizer, slot, nearest: 0 };
     (0..STARTS)
         .find_map(|shift| tries.from(corpus, Start { first: corpus.later(start.first, shift), ..start }))
+        .or_else(|| SHORTEST.into_iter().find(|text| tries.fits(text)).map(str::to_owned))
         .ok_or(tries.nearest)
 }
 

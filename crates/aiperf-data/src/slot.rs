@@ -8,6 +8,9 @@ use aiperf_tokens::Tokenizer;
 
 use crate::opening::last_words;
 
+/// Texts that are single tokens in most vocabularies: the shortest that a message can hold.
+pub(crate) const SHORTEST: [&str; 6] = ["I", "a", "1", "The", "x", "0"];
+
 /// A place for a text.
 #[derive(Clone, Copy)]
 pub(crate) struct Slot<'a> {

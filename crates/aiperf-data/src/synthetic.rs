@@ -16,12 +16,10 @@ use crate::layout::Renderer;
 use crate::markers::{Marker, Marking};
 use crate::models::Models;
 use crate::opening::Texts;
-use crate::slot::Slot;
+use crate::slot::{SHORTEST, Slot};
 use crate::spread::{Lengths, draw_length};
 use crate::workload::{Visit, Workload, WorkloadFacts, WorkloadKind, plural};
 
-/// Texts that are single tokens in most vocabularies: the shortest a message can hold.
-const SHORTEST: [&str; 6] = ["I", "a", "1", "The", "x", "0"];
 /// Most turns of a conversation: requests of a session are numbered in 16 bits.
 const MOST_TURNS: u64 = u16::MAX as u64;
 
@@ -88,7 +86,7 @@ struct Totals {
 struct Opening {
     system: Option<String>,
     context: Option<String>,
-    /// Tokens of both, each alone.
+    /// Tokens that they make of a first request.
     tokens: u64,
 }
 
@@ -170,7 +168,7 @@ impl Synthetic {
         Ok(workload)
     }
 
-    /// The marker lands on the system message.
+    /// The marker lands on a system message.
     fn marks_system(&self) -> bool {
         let wants_system = self.marking.as_ref().is_some_and(|marking| marking.target().wants_system());
         wants_system && !matches!(self.system, System::None)
@@ -197,20 +195,28 @@ impl Synthetic {
             let first = least_with(on_user, &bare) as u64 + self.specials;
             return Ok(Least { first: first.max(1), later: 1 });
         };
-        let opening = self.opening(0, None)?;
-        let contents = opening.contents();
-        let place = framing.first(&contents);
-        let first = match &place.rendered {
-            Some(_) => least_with(on_user, &|text| framing.render_first(&contents, text)),
-            None => place.outside + least_with(on_user, &|text| place.slot(0).count(&*self.tokenizer, text)),
-        };
-        let beside = (opening.tokens + framing.wraps() as u64) as isize;
+        // With a marker on the system message and without, where both come.
+        let marked = marking.and_then(|m| m.marker(Visit { session: 0, warmup: true }, ""));
+        let unmarked = marking.is_none_or(|m| m.target().is_warmup_isolation()).then_some(None);
+        let mut first = 1;
+        for marker in unmarked.into_iter().chain(marked.as_ref().map(Some)) {
+            let opening = self.opening(0, marker)?;
+            let contents = opening.contents();
+            let place = framing.first(&contents);
+            let all = match &place.rendered {
+                Some(_) => least_with(on_user, &|text| framing.render_first(&contents, text)),
+                None => {
+                    place.outside + least_with(on_user, &|text| place.slot(0).count(&*self.tokenizer, text))
+                }
+            };
+            first = first.max(all - opening.tokens as isize);
+        }
         let place = framing.later();
         let later = match &place.rendered {
             Some(_) => least_with(None, &|text| framing.render_later(text)),
             None => place.outside + least_with(None, &|text| place.slot(0).count(&*self.tokenizer, text)),
         };
-        Ok(Least { first: (first - beside).max(1) as u64, later: later.max(1) as u64 })
+        Ok(Least { first: first as u64, later: later.max(1) as u64 })
     }
 
     /// Looks at every length that will be asked for, so that none is found impossible in the middle of a run.
@@ -303,7 +309,8 @@ impl Synthetic {
             System::None => None,
             System::Verbatim(text) => {
                 let text = marker.map_or_else(|| text.clone(), |marker| marker.put(text));
-                tokens += count(&text);
+                tokens +=
+                    count(self.framing.as_ref().map_or(text.as_str(), |framing| framing.written(&text)));
                 Some(text)
             }
             System::Made { tokens: asked, text } => {
@@ -325,7 +332,11 @@ impl Synthetic {
                 Some(self.texts.context(entry, asked as usize, &fits)?)
             }
         };
-        Ok(Opening { system, context, tokens })
+        let mut opening = Opening { system, context, tokens };
+        if let Some(framing) = &self.framing {
+            opening.tokens = framing.beside(&opening.contents(), tokens);
+        }
+        Ok(opening)
     }
 
     /// Whether a content of `tokens` tokens, the `at`-th of a request, is as many between what the template puts around it.
@@ -344,7 +355,12 @@ impl Synthetic {
         let marker = marker.filter(|_| !self.marks_system());
         let prefix =
             self.prefixes.map(|(stream, pool, tokens)| (stream.at(entry).below(pool) as usize, tokens));
-        let prefix_tokens = prefix.map_or(0, |(_, tokens)| tokens);
+        let prefix_tokens = match (prefix, &self.framing) {
+            (Some((at, _)), Some(framing)) if framing.rewrites() => {
+                framing.prefix_rewritten(&opening.contents(), &self.texts.shared(at)?)
+            }
+            _ => prefix.map_or(0, |(_, tokens)| tokens),
+        };
         let mut texts = Vec::with_capacity(self.batch as usize);
         let mut length = TurnLength { asked: 0, made: 0 };
         for text in 0..self.batch {
@@ -360,7 +376,7 @@ impl Synthetic {
                 Some(framing) => {
                     let contents = opening.contents();
                     let place = framing.first(&contents);
-                    let total = made + opening.tokens + framing.wraps() as u64;
+                    let total = made + opening.tokens;
                     let render = |text: &str| framing.render_first(&contents, text);
                     self.placed(number, &place, total, &render, marker, prefix)?
                 }
@@ -369,9 +385,8 @@ impl Synthetic {
             length.made += made;
             texts.push(content);
         }
-        let beside = opening.tokens + self.framing.as_ref().map_or(0, |framing| framing.wraps() as u64);
-        length.asked += beside;
-        length.made += beside;
+        length.asked += opening.tokens;
+        length.made += opening.tokens;
         Ok((texts, length))
     }
 

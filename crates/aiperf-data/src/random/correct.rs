@@ -2,7 +2,7 @@
 
 use aiperf_tokens::Tokenizer;
 
-use crate::slot::Slot;
+use crate::slot::{SHORTEST, Slot};
 
 /// Rounds of the tools' loop.
 const ROUNDS: usize = 10;
@@ -107,15 +107,19 @@ pub(super) fn mend(
     bare: usize,
     slot: Slot<'_>,
 ) -> Result<String, usize> {
+    let kept = draft.ids.len().min(bare);
+    let further = [2, 4, 8].map(|times| times * MOST_GIVEN_UP).into_iter().filter(|_| slot.render.is_some());
+    let cut = (1..=MOST_GIVEN_UP)
+        .chain(further)
+        .take_while(|given_up| *given_up <= kept)
+        .map(|given_up| (given_up, tokenizer.decode(&draft.ids[..kept - given_up])));
     let mut nearest = 0usize;
-    for given_up in 1..=MOST_GIVEN_UP {
-        let kept = draft.ids.len().min(bare).saturating_sub(given_up);
-        let base = tokenizer.decode(&draft.ids[..kept]);
+    // At last nothing of it.
+    for (given_up, base) in cut.chain(SHORTEST.map(|text| (1, text.to_owned()))) {
         let base = if slot.is_bare() { base } else { tight(&base).to_owned() };
         for filler in FILLERS {
             let mut text = base.clone();
-            for _ in 0..2 * given_up + 2 {
-                text.push_str(filler);
+            for _ in 0..4 * given_up + 3 {
                 let placed = if slot.is_bare() { text.as_str() } else { tight(&text) };
                 let count = slot.count(tokenizer, placed);
                 if count == slot.tokens && !placed.is_empty() {
@@ -124,17 +128,15 @@ pub(super) fn mend(
                 if count.abs_diff(slot.tokens) < nearest.abs_diff(slot.tokens) {
                     nearest = count;
                 }
+                text.push_str(filler);
             }
-        }
-        if kept == 0 {
-            break;
         }
     }
     Err(nearest)
 }
 
 /// `text` without what a template may drop around a message: white space, and the separators that Python takes for some.
-pub(super) fn tight(text: &str) -> &str {
+pub(crate) fn tight(text: &str) -> &str {
     text.trim_matches(|c: char| c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c))
 }
 

@@ -18,10 +18,14 @@ use aiperf_core::plan::{LengthsPlan, RandomStyle, SyntheticPlan};
 use aiperf_rng::{Key, Stream};
 use aiperf_tokens::Tokenizer;
 
-use self::correct::{correct, mend, tight};
+pub(crate) use self::correct::tight;
+use self::correct::{correct, mend};
 pub(crate) use self::parity::Parity;
 use crate::error::DataError;
 use crate::slot::Slot;
+
+/// How often a text is doubled that a template makes less of.
+const MOST_DOUBLINGS: usize = 8;
 
 /// Makes random texts by position.
 #[derive(Debug)]
@@ -125,7 +129,7 @@ impl Random {
     }
 
     /// The ids of a prefix, made when first asked for.
-    fn prefix(&self, at: usize) -> &[u32] {
+    pub(crate) fn prefix(&self, at: usize) -> &[u32] {
         if let Some(drawn) = self.parity.as_ref().and_then(|parity| parity.prefix(at)) {
             return drawn;
         }
@@ -158,25 +162,50 @@ impl Random {
     ) -> Result<String, usize> {
         let tokenizer = self.pools.tokenizer.as_ref();
         let around = if slot.is_bare() { 0 } else { slot.count(tokenizer, "") };
-        let bare = slot.tokens.saturating_sub(around);
-        let body = self.pools.row(offset, text, bare.saturating_sub(prefix.len()));
-        let ids: Vec<u32> = prefix.iter().copied().chain(body).collect();
+        let mut bare = slot.tokens.saturating_sub(around);
         let pool = self.pools.top_ups();
-        let mut draws = top_ups.at(text);
-        let top_up = || pool[draws.position(pool.len())];
-        let draft = correct(tokenizer, &ids, bare, top_up);
+        let draft_of = |bare: usize| {
+            let body = self.pools.row(offset, text, bare.saturating_sub(prefix.len()));
+            let ids: Vec<u32> = prefix.iter().copied().chain(body).collect();
+            let mut draws = top_ups.at(text);
+            correct(tokenizer, &ids, bare, || pool[draws.position(pool.len())])
+        };
+        let mut draft = draft_of(bare);
         if slot.is_bare() {
             if draft.ids.len() == bare && !draft.text.is_empty() {
                 return Ok(draft.text);
             }
-        } else {
-            let placed = tight(&draft.text);
-            if !placed.is_empty() && slot.count(tokenizer, placed) == slot.tokens {
-                return Ok(placed.to_owned());
+            return mend(tokenizer, &draft, bare, slot);
+        }
+        let mut made = slot.count(tokenizer, tight(&draft.text));
+        if slot.render.is_some() {
+            // A template that rewrites texts makes more of them, or less.
+            for _ in 0..MOST_DOUBLINGS {
+                if made >= slot.tokens {
+                    break;
+                }
+                bare = (2 * bare).max(1);
+                draft = draft_of(bare);
+                made = slot.count(tokenizer, tight(&draft.text));
             }
+            bare = longest(tokenizer, &draft.ids, slot);
+        }
+        if made == slot.tokens && !tight(&draft.text).is_empty() {
+            return Ok(tight(&draft.text).to_owned());
         }
         mend(tokenizer, &draft, bare, slot)
     }
+}
+
+/// About how many of `ids` make a text that is not too long in its place.
+fn longest(tokenizer: &dyn Tokenizer, ids: &[u32], slot: Slot<'_>) -> usize {
+    let (mut low, mut high) = (0, ids.len() + 1);
+    while high - low > 1 {
+        let middle = low.midpoint(high);
+        let fits = slot.count(tokenizer, tight(&tokenizer.decode(&ids[..middle]))) <= slot.tokens;
+        *(if fits { &mut low } else { &mut high }) = middle;
+    }
+    high
 }
 
 #[cfg(test)]

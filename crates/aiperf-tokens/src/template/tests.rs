@@ -91,6 +91,12 @@ fn python_methods_are_there() {
             "3",
         ),
         ("{% for i in [1,2,3] %}{% if i == 2 %}{% continue %}{% endif %}{{ i }}{% endfor %}", "13"),
+        // Templates of coding models look at the messages beside one.
+        (
+            "{% for i in [1,2,2] %}{% if loop.previtem is defined and loop.previtem == i %}={% endif %}{{ i }}\
+             {% if loop.nextitem is undefined %}.{% endif %}{% endfor %}",
+            "12=2.",
+        ),
         (
             "{{ none }} {{ true }} {{ 1.0 }} {{ [1, 'a'] }} {{ {'a': none} }}",
             "None True 1.0 [1, 'a'] {'a': None}",
