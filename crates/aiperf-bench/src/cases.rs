@@ -285,6 +285,7 @@ fn opening(conversation: &Conversation) -> Request<'_> {
         user_context: conversation.user_context.as_deref(),
         turn: &conversation.turns[0],
         opens: true,
+        marker: conversation.marker.as_ref(),
     }
 }
 

@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use crate::plan::MarkerTarget;
+
 /// One entry of a workload: one or more turns, sent in order within a session.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conversation {
@@ -15,6 +17,45 @@ pub struct Conversation {
     pub user_context: Option<String>,
     /// Turns in order; at least one.
     pub turns: Vec<Turn>,
+    /// The session's marker against prefix caches. The texts above have it where it belongs; whoever writes a request that is not
+    /// made of them puts it in there.
+    pub marker: Option<Marker>,
+}
+
+/// A text that no other session's prompts have at this edge of theirs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Marker {
+    /// The text, with the blank line that parts it from the text it stands at.
+    pub text: String,
+    /// Where it goes.
+    pub target: MarkerTarget,
+}
+
+impl Marker {
+    /// The text where it stands alone.
+    pub fn bare(&self) -> &str {
+        self.text.trim()
+    }
+
+    /// Whether `text` has the marker at its end of it.
+    pub fn is_on(&self, text: &str) -> bool {
+        if self.target.is_suffix() { text.ends_with(self.bare()) } else { text.starts_with(self.bare()) }
+    }
+
+    /// `text` with the marker at its end of it. A text that has it already stays as it is.
+    pub fn put(&self, text: &str) -> String {
+        if self.is_on(text) { text.to_owned() } else { [self.before(), text, self.after()].concat() }
+    }
+
+    /// What it puts before a text.
+    pub fn before(&self) -> &str {
+        if self.target.is_suffix() { "" } else { &self.text }
+    }
+
+    /// What it puts behind a text.
+    pub fn after(&self) -> &str {
+        if self.target.is_suffix() { &self.text } else { "" }
+    }
 }
 
 /// What a turn's request holds beside the turn.
@@ -55,4 +96,23 @@ pub struct TurnLength {
     pub asked: u64,
     /// What was made. Differs from `asked` only where a length cannot be had and the user wants the nearest.
     pub made: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_marker_is_put_once() {
+        for target in MarkerTarget::ALL {
+            let text = if target.is_suffix() { "\n\n[m]" } else { "[m]\n\n" };
+            let marker = Marker { text: text.to_owned(), target };
+            let marked = if target.is_suffix() { "hi\n\n[m]" } else { "[m]\n\nhi" };
+            assert_eq!((marker.put("hi"), marker.put(marked)), (marked.to_owned(), marked.to_owned()));
+            // What stands alone in a part of its own is on it, and the other edge is not its edge.
+            assert_eq!(marker.put("[m]"), "[m]");
+            let other = if target.is_suffix() { "[m]\n\nhi" } else { "hi\n\n[m]" };
+            assert_ne!(marker.put(other), other);
+        }
+    }
 }

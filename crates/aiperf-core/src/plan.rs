@@ -106,6 +106,40 @@ impl EndpointKind {
             Self::Completions => false,
         }
     }
+
+    /// The field of a request that holds its messages.
+    pub const fn messages_field(self) -> Option<&'static str> {
+        match self {
+            Self::Chat | Self::Messages => Some("messages"),
+            Self::Responses => Some("input"),
+            Self::Completions => None,
+        }
+    }
+
+    /// The field of a request that holds its system text, where that is no message.
+    pub const fn system_field(self) -> Option<&'static str> {
+        match self {
+            Self::Responses => Some("instructions"),
+            Self::Messages => Some("system"),
+            Self::Chat | Self::Completions => None,
+        }
+    }
+
+    /// Whether `fields`, laid over a request, are in the place of its messages or of its system text.
+    pub fn is_replaced_by(self, fields: &Map<String, Value>) -> bool {
+        [self.messages_field(), self.system_field()].into_iter().flatten().any(|f| fields.contains_key(f))
+    }
+
+    /// Whether layers of fields, the later over the earlier, bring a system text beside the messages.
+    pub fn has_system_in(self, layers: &[&Map<String, Value>]) -> bool {
+        let top = self.system_field().and_then(|field| layers.iter().rev().find_map(|l| l.get(field)));
+        top.is_some_and(|value| match value {
+            Value::Null => false,
+            Value::String(text) => !text.is_empty(),
+            Value::Array(parts) => !parts.is_empty(),
+            _ => true,
+        })
+    }
 }
 
 /// Connection use.

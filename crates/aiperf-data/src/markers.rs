@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use aiperf_core::conversation::Turn;
+use aiperf_core::conversation::Marker;
 use aiperf_core::plan::{CacheBustPlan, MarkerTarget};
 use aiperf_tokens::Tokenizer;
 use sha2::{Digest, Sha256};
@@ -47,13 +47,6 @@ pub(crate) struct Marking {
     run_id: String,
 }
 
-/// A marker and the end of the text it belongs to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Marker {
-    pub(crate) text: String,
-    pub(crate) is_suffix: bool,
-}
-
 impl Marking {
     /// The markers of `plan` in the run `run_id`, which a pinned id replaces.
     pub(crate) fn new(plan: &CacheBustPlan, run_id: &str) -> Self {
@@ -71,20 +64,22 @@ impl Marking {
         if self.target.is_warmup_isolation() && !visit.warmup {
             return None;
         }
-        let text = marker(self.target, &self.run_id, visit.session, visit.session, trace);
-        Some(Marker { text, is_suffix: self.target.is_suffix() })
+        Some(self.of(visit.session, trace))
+    }
+
+    fn of(&self, session: u64, trace: &str) -> Marker {
+        Marker { text: marker(self.target, &self.run_id, session, session, trace), target: self.target }
     }
 
     /// The most tokens that a marker of this run can make of a text, whatever its digest is cut into. `count` counts a text in its
     /// place.
     pub(crate) fn most_tokens(&self, text: &str, count: &dyn Fn(&str) -> usize) -> usize {
-        let is_suffix = self.target.is_suffix();
         if self.target.is_warmup_isolation() {
-            return count(&Marker { text: marker(self.target, "", 0, 0, ""), is_suffix }.put(text));
+            return count(&self.of(0, "").put(text));
         }
         // No vocabulary cuts an ASCII letter in two, so the other digits are at most a token each.
         let with = |digit: &str| {
-            let text = if is_suffix {
+            let text = if self.target.is_suffix() {
                 format!("{text}\n\n[rid:{digit}]")
             } else {
                 format!("[rid:{digit}]\n\n{text}")
@@ -92,35 +87,6 @@ impl Marking {
             count(&text) + DIGITS - 1
         };
         ["0", "9", "a", "f"].into_iter().map(with).max().unwrap_or_default()
-    }
-}
-
-impl Marker {
-    /// `text` with the marker at its end of it. A text that has it already stays as it is.
-    pub(crate) fn put(&self, text: &str) -> String {
-        let bare = self.text.trim();
-        let has_it = if self.is_suffix { text.ends_with(bare) } else { text.starts_with(bare) };
-        if has_it {
-            return text.to_owned();
-        }
-        if self.is_suffix { [text, self.text.as_str()].concat() } else { [self.text.as_str(), text].concat() }
-    }
-
-    /// Marks the first text of a turn, which is a request of its own.
-    pub(crate) fn put_on_turn(&self, turn: &mut Turn) {
-        if let Some(text) = turn.texts.first_mut() {
-            *text = self.put(text);
-        }
-    }
-
-    /// What it puts before a text.
-    pub(crate) fn before(&self) -> &str {
-        if self.is_suffix { "" } else { &self.text }
-    }
-
-    /// What it puts behind a text.
-    pub(crate) fn after(&self) -> &str {
-        if self.is_suffix { &self.text } else { "" }
     }
 }
 

@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
+use aiperf_core::conversation::Marker;
 use aiperf_core::plan::{CorpusPlan, Plan, SyntheticPlan};
 use aiperf_rng::{Key, Stream};
 use aiperf_tokens::Tokenizer;
@@ -11,7 +12,6 @@ use aiperf_tokens::Tokenizer;
 use crate::corpus::{SONNET, coding};
 use crate::cut::Cutter;
 use crate::error::DataError;
-use crate::markers::Marker;
 use crate::random::{Parity, Random};
 use crate::slot::Slot;
 

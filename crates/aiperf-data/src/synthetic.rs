@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use aiperf_core::conversation::{ContextMode, Conversation, Turn, TurnLength};
+use aiperf_core::conversation::{ContextMode, Conversation, Marker, Turn, TurnLength};
 use aiperf_core::plan::{DelayPlan, Plan, SyntheticPlan, TurnsPlan};
 use aiperf_rng::{Key, Stream};
 use aiperf_tokens::Tokenizer;
@@ -13,7 +13,7 @@ use crate::OpenContext;
 use crate::error::DataError;
 use crate::framing::{Framing, Place};
 use crate::layout::Renderer;
-use crate::markers::{Marker, Marking};
+use crate::markers::Marking;
 use crate::models::Models;
 use crate::opening::Texts;
 use crate::slot::{SHORTEST, Slot};
@@ -45,6 +45,8 @@ pub(crate) struct Synthetic {
     delays: Stream,
     prefixes: Option<(Stream, u64, u64)>,
     system: System,
+    /// Fields that are laid over every request bring a system text of their own.
+    system_is_laid_over: bool,
     context_tokens: Option<u64>,
     marking: Option<Marking>,
     framing: Option<Framing>,
@@ -155,6 +157,7 @@ impl Synthetic {
                 (key.purpose("dataset.prefix.choice"), prefixes.pool as u64, prefixes.tokens)
             }),
             system,
+            system_is_laid_over: plan.endpoint.kind.has_system_in(&[&plan.endpoint.extra]),
             context_tokens: set.user_context_tokens,
             marking: plan.cache_bust.as_ref().map(|plan| Marking::new(plan, context.run_id)),
             framing,
@@ -171,7 +174,7 @@ impl Synthetic {
     /// The marker lands on a system message.
     fn marks_system(&self) -> bool {
         let wants_system = self.marking.as_ref().is_some_and(|marking| marking.target().wants_system());
-        wants_system && !matches!(self.system, System::None)
+        wants_system && (self.system_is_laid_over || !matches!(self.system, System::None))
     }
 
     fn find_least(&self) -> Result<Least, DataError> {
@@ -521,7 +524,7 @@ impl Workload for Synthetic {
             });
         }
         let Opening { system, context: user_context, .. } = opening;
-        Ok(Conversation { id, context: ContextMode::History, system, user_context, turns })
+        Ok(Conversation { id, context: ContextMode::History, system, user_context, turns, marker })
     }
 
     fn is_marked(&self) -> bool {
@@ -544,7 +547,10 @@ mod tests {
     use std::collections::HashSet;
 
     use crate::spread::MOST_TOKENS;
-    use aiperf_core::plan::{DatasetPlan, EndpointKind, LengthPlan, ModelSelection};
+    use aiperf_core::plan::{
+        CacheBustPlan, DatasetPlan, EndpointKind, LengthPlan, MarkerTarget, ModelSelection,
+    };
+    use serde_json::json;
 
     use super::*;
     use crate::corpus::SONNET;
@@ -557,6 +563,25 @@ mod tests {
 
     fn open(plan: &Plan, tokenizer: Arc<dyn Tokenizer>) -> Arc<dyn Workload> {
         crate::open(plan, Some(tokenizer), context()).expect("a good plan")
+    }
+
+    #[test]
+    fn a_marker_for_a_system_text_that_is_laid_over_is_on_no_text_of_ours() {
+        let mut plan = plan(DatasetPlan::Synthetic(set(1, 60.0, 0.0)), EndpointKind::Responses);
+        for target in MarkerTarget::ALL {
+            plan.cache_bust = Some(CacheBustPlan { target, run_id: None });
+            for (laid_over, is_laid_over) in
+                [(json!({"instructions": "s"}), true), (json!({"system": "s"}), false)]
+            {
+                plan.endpoint.extra = laid_over.as_object().expect("an object").clone();
+                let visit = Visit { session: 0, warmup: true };
+                let got = open(&plan, Toy::shared(Cut::Words)).conversation(0, visit).expect("exists");
+                let marker = got.marker.as_ref().expect("it has one");
+                let text = &got.turns[0].texts[0];
+                assert_eq!(marker.is_on(text), !(target.wants_system() && is_laid_over), "{target:?}");
+                assert_eq!(Toy::shared(Cut::Words).count(text), 60);
+            }
+        }
     }
 
     #[test]

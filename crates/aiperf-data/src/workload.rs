@@ -27,6 +27,12 @@ pub trait Workload: Send + Sync + fmt::Debug {
         false
     }
 
+    /// Whether turns bring fields that stand in the place of messages or system text, so that their requests are not made of their
+    /// texts.
+    fn replaces_messages(&self) -> bool {
+        false
+    }
+
     /// What it is and what a user should know about it.
     fn describe(&self) -> WorkloadFacts;
 }

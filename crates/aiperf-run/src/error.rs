@@ -23,6 +23,16 @@ pub enum RunError {
     /// A request body could not be made.
     #[error(transparent)]
     Encode(#[from] aiperf_net::EncodeError),
+    /// A request of the dataset could not be made.
+    #[error("turn {turn} of conversation '{conversation}': {source}")]
+    EncodeTurn {
+        /// The conversation's id.
+        conversation: String,
+        /// Number of the turn, from 1.
+        turn: usize,
+        /// Why not.
+        source: aiperf_net::EncodeError,
+    },
     /// Fewer descriptors than a closed loop needs.
     #[error(
         "this run needs {needed} open files and {allowed} are allowed; raise the limit (ulimit -n) or lower --concurrency"

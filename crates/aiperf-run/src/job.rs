@@ -25,7 +25,7 @@ use crate::error::RunError;
 use crate::finish::{self, Finished};
 use crate::interrupt::Interrupt;
 use crate::live::Live;
-use crate::prepare::{Composer, ComposerSetup};
+use crate::prepare::{Composer, ComposerSetup, check_markers};
 use crate::progress::Progress;
 use crate::random_u64;
 use crate::reader::{Collected, Reader, ReaderSetup};
@@ -87,6 +87,7 @@ impl Job {
         let now = TemplateClock::from_wall_ns(aiperf_os::anchor().wall_ns);
         let workload = aiperf_data::open(&plan, tokenizer.clone(), OpenContext { run_id: &run_id, now })?;
         let endpoint = Arc::new(Endpoint::new(&plan.endpoint));
+        check_markers(&plan, &*workload, &endpoint)?;
         let sim = match plan.endpoint.url.scheme {
             Scheme::Sim => Some(SimConfig::from_query(plan.endpoint.url.query.as_deref().unwrap_or(""))?),
             Scheme::Http | Scheme::Https => None,

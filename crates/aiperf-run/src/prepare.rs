@@ -8,7 +8,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use aiperf_core::conversation::{ContextMode, TurnLength};
+use aiperf_core::conversation::{ContextMode, Conversation, TurnLength};
+use aiperf_core::plan::{PhaseKind, Plan};
+use aiperf_core::text::for_terminal;
 use aiperf_data::{Sequential, Visit, Workload};
 use aiperf_net::{Endpoint, Request};
 use bytes::Bytes;
@@ -20,6 +22,8 @@ use crate::ring::Ring;
 
 /// Bytes of bodies kept for sessions that send a conversation again.
 const KEPT_BYTES: usize = 256 << 20;
+/// Most characters of a conversation's id in an error.
+const SHOWN_ID: usize = 80;
 
 /// A conversation ready for the wire.
 #[derive(Debug)]
@@ -147,16 +151,9 @@ impl Composer {
 
     fn compose(&mut self, entry: usize, visit: Visit) -> Result<Prepared, RunError> {
         let conversation = self.setup.workload.conversation(entry, visit)?;
-        let goes_on = conversation.context == ContextMode::History && conversation.turns.len() > 1;
         let mut turns = Vec::with_capacity(conversation.turns.len());
-        for (number, turn) in conversation.turns.iter().enumerate() {
-            let request = Request {
-                system: conversation.system.as_deref(),
-                user_context: conversation.user_context.as_deref(),
-                turn,
-                opens: number == 0 || !goes_on,
-            };
-            turns.push(self.turn(&request, goes_on)?);
+        for number in 0..conversation.turns.len() {
+            turns.push(self.turn(&request(&conversation, number), goes_on(&conversation))?);
         }
         Ok(Prepared { id: conversation.id, entry, turns })
     }
@@ -188,12 +185,60 @@ impl Composer {
     }
 }
 
+/// Whether turns of a conversation hold what was said before them.
+fn goes_on(conversation: &Conversation) -> bool {
+    conversation.context == ContextMode::History && conversation.turns.len() > 1
+}
+
+/// A turn of a conversation (from 0), without what the server will have said.
+fn request(conversation: &Conversation, number: usize) -> Request<'_> {
+    Request {
+        system: conversation.system.as_deref(),
+        user_context: conversation.user_context.as_deref(),
+        turn: &conversation.turns[number],
+        opens: number == 0 || !goes_on(conversation),
+        marker: conversation.marker.as_ref(),
+    }
+}
+
+/// Makes every request whose messages are not those of the workload, so that none is found to have no place for its marker in the
+/// middle of a run. What is laid over all requests is the same in each of them.
+pub(crate) fn check_markers(
+    plan: &Plan,
+    workload: &dyn Workload,
+    endpoint: &Endpoint,
+) -> Result<(), RunError> {
+    let conversations = if plan.cache_bust.is_none() {
+        0
+    } else if workload.replaces_messages() {
+        workload.len()
+    } else {
+        usize::from(plan.endpoint.kind.is_replaced_by(&plan.endpoint.extra))
+    };
+    let warmup = plan.phases.iter().any(|phase| phase.kind == PhaseKind::Warmup);
+    let mut body = Vec::new();
+    for entry in 0..conversations {
+        let conversation = workload.conversation(entry, Visit { session: 0, warmup })?;
+        for number in 0..conversation.turns.len() {
+            body.clear();
+            endpoint.encode(&request(&conversation, number), &mut body).map_err(|source| {
+                if !workload.replaces_messages() {
+                    return source.into();
+                }
+                let id = for_terminal(&conversation.id, SHOWN_ID);
+                RunError::EncodeTurn { conversation: id, turn: number + 1, source }
+            })?;
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::Ordering;
 
-    use aiperf_core::conversation::Conversation;
-    use aiperf_core::plan::EndpointKind;
+    use aiperf_core::conversation::Marker;
+    use aiperf_core::plan::{EndpointKind, MarkerTarget};
     use serde_json::{Value, json};
 
     use super::*;
@@ -240,6 +285,22 @@ mod tests {
         let (prepared, _) = one(conversation, false);
         assert_eq!([0, 1].map(|i| prepared.turns[i].isl), [Some(5), Some(4)]);
         assert!([0, 1].iter().all(|i| prepared.turns[*i].list.is_none() && !prepared.is_remembered(*i)));
+    }
+
+    #[test]
+    fn messages_of_the_user_s_get_the_marker_and_are_counted_with_it() {
+        let mut conversation = toys::conversation(&["one", "two"]);
+        conversation.marker = Some(Marker { text: "[m]\n\n".into(), target: MarkerTarget::FirstTurnPrefix });
+        for turn in &mut conversation.turns {
+            turn.length = Some(TurnLength { asked: 9, made: 9 });
+            turn.extra.insert("messages".into(), json!([{"role": "user", "content": "a b"}]));
+        }
+        let (prepared, _) = one(conversation, false);
+        for turn in &prepared.turns {
+            let body: Value = serde_json::from_slice(&turn.body).expect("JSON");
+            assert_eq!((&body["messages"][0]["content"], turn.isl), (&json!("[m]\n\na b"), Some(3)));
+            assert_eq!(turn.list, None);
+        }
     }
 
     #[test]

@@ -134,6 +134,7 @@ pub(crate) fn conversation(texts: &[&str]) -> Conversation {
         system: None,
         user_context: None,
         turns: texts.iter().map(turn).collect(),
+        marker: None,
     }
 }
 

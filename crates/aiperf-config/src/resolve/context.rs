@@ -149,7 +149,8 @@ impl Resolver<'_> {
     }
 
     fn warmup_isolation(&mut self, target: MarkerTarget, phases: &[PhasePlan]) {
-        let has_system = [Id::SharedSystem].into_iter().chain(SYSTEM_PROMPTS).any(|id| self.settings.has(id));
+        let has_system = [Id::SharedSystem].into_iter().chain(SYSTEM_PROMPTS).any(|id| self.settings.has(id))
+            || self.endpoint_kind().is_replaced_by(&self.settings.extra());
         // A file's rows may bring their own.
         if target.wants_system() && !has_system && !self.settings.has(Id::InputFile) {
             self.needs(

@@ -94,6 +94,20 @@ fn every_target_has_a_word() {
 }
 
 #[test]
+fn extra_inputs_may_bring_the_system_text_that_is_marked() {
+    let line = "-m m --cache-bust warmup-isolation-system --warmup-request-count 1 --endpoint-type messages --extra-inputs";
+    let target = MarkerTarget::WarmupIsolationSystem;
+    for field in ["system:brief", r#"{"messages":[]}"#] {
+        assert_eq!(
+            good(&format!("{line} {field}")).plan.cache_bust,
+            Some(CacheBustPlan { target, run_id: None })
+        );
+    }
+    let [error] = &wrong(&format!("{line} instructions:another-api's"))[..] else { panic!("one error") };
+    assert!(error.starts_with("--cache-bust needs --shared-system-prompt-length"), "{error}");
+}
+
+#[test]
 fn markers_are_pinned_by_a_text() {
     let pinned = Some(CacheBustPlan { target: MarkerTarget::FirstTurnSuffix, run_id: Some("a 1".into()) });
     let words = ["-m", "m", "--cache-bust", "first-turn-suffix", "--cache-bust-run-id", "a 1"];

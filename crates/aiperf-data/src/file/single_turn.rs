@@ -9,10 +9,11 @@ use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use aiperf_core::conversation::{ContextMode, Conversation, Turn};
-use aiperf_core::plan::{FilePlan, LengthPlan, Plan};
+use aiperf_core::conversation::{ContextMode, Conversation, Marker, Turn};
+use aiperf_core::plan::{EndpointKind, FilePlan, LengthPlan, Plan};
 use aiperf_core::text::for_terminal;
 use aiperf_rng::{Key, Stream};
+use serde_json::{Map, Value};
 
 use super::index::{Grouper, Groups, Rows};
 use super::row::{Placed, Row};
@@ -42,6 +43,11 @@ pub(crate) struct SingleTurnFile {
     notes: Vec<String>,
     system: Option<String>,
     marking: Option<Marking>,
+    api: EndpointKind,
+    /// Fields laid over every request.
+    laid_over: Map<String, Value>,
+    /// Some row's fields stand in the place of its messages.
+    replaces_messages: bool,
 }
 
 impl SingleTurnFile {
@@ -57,9 +63,9 @@ impl SingleTurnFile {
         if !file.metadata().map_err(read)?.is_file() {
             return Err(DataError::NotAFile { path });
         }
-        let mut scan = Scan::new(&path, set.ignore_timestamps);
+        let mut scan = Scan::new(&path, set.ignore_timestamps, plan.endpoint.kind);
         scan.whole(&file)?;
-        let Scan { rows, grouper, unknown, more_unknown, .. } = scan;
+        let Scan { rows, grouper, unknown, more_unknown, replaces_messages, .. } = scan;
         Ok(Self {
             file: Mutex::new(file),
             system: plan.system_prompt.clone(),
@@ -71,6 +77,9 @@ impl SingleTurnFile {
             outputs: Key::new(plan.seed).purpose("dataset.turn.max_tokens"),
             notes: unknown_note(&unknown, more_unknown, &path).into_iter().collect(),
             path,
+            api: plan.endpoint.kind,
+            laid_over: plan.endpoint.extra.clone(),
+            replaces_messages,
         })
     }
 
@@ -103,6 +112,16 @@ impl SingleTurnFile {
         };
         Ok((turn, row.session_id))
     }
+
+    /// Marks the first text of a turn, which is a request of its own, unless the marker belongs on a system text that fields bring.
+    fn mark(&self, turn: &mut Turn, marker: &Marker) {
+        let has_system = self.api.has_system_in(&[&self.laid_over, &turn.extra]);
+        if !(marker.target.wants_system() && has_system)
+            && let Some(text) = turn.texts.first_mut()
+        {
+            *text = marker.put(text);
+        }
+    }
 }
 
 impl Workload for SingleTurnFile {
@@ -123,20 +142,30 @@ impl Workload for SingleTurnFile {
             id = id.or(session);
         }
         let id = id.unwrap_or_else(|| format!("session_{unnamed:06}"));
+        let marker = self.marking.as_ref().and_then(|marking| marking.marker(visit, &id));
         let mut system = self.system.clone();
-        if let Some(marking) = &self.marking
-            && let Some(marker) = marking.marker(visit, &id)
-        {
+        if let Some(marker) = &marker {
             match &mut system {
-                Some(system) if marking.target().wants_system() => *system = marker.put(system),
-                _ => turns.iter_mut().for_each(|turn| marker.put_on_turn(turn)),
+                Some(system) if marker.target.wants_system() => *system = marker.put(system),
+                _ => turns.iter_mut().for_each(|turn| self.mark(turn, marker)),
             }
         }
-        Ok(Conversation { id, context: ContextMode::SelfContained, system, user_context: None, turns })
+        Ok(Conversation {
+            id,
+            context: ContextMode::SelfContained,
+            system,
+            user_context: None,
+            turns,
+            marker,
+        })
     }
 
     fn is_marked(&self) -> bool {
         self.marking.is_some()
+    }
+
+    fn replaces_messages(&self) -> bool {
+        self.replaces_messages
     }
 
     fn describe(&self) -> WorkloadFacts {
@@ -154,23 +183,27 @@ impl Workload for SingleTurnFile {
 struct Scan<'a> {
     path: &'a Path,
     ignore_timestamps: bool,
+    api: EndpointKind,
     rows: Rows,
     grouper: Grouper,
     /// Unknown keys and the line of their first appearance.
     unknown: Vec<(String, u64)>,
     /// Unknown keys that were not kept.
     more_unknown: bool,
+    replaces_messages: bool,
 }
 
 impl<'a> Scan<'a> {
-    fn new(path: &'a Path, ignore_timestamps: bool) -> Self {
+    fn new(path: &'a Path, ignore_timestamps: bool, api: EndpointKind) -> Self {
         Self {
             path,
             ignore_timestamps,
+            api,
             rows: Rows::default(),
             grouper: Grouper::default(),
             unknown: Vec::new(),
             more_unknown: false,
+            replaces_messages: false,
         }
     }
 
@@ -219,6 +252,7 @@ impl<'a> Scan<'a> {
         if timed && !self.ignore_timestamps {
             return Err((None, RowProblem::Timestamp));
         }
+        self.replaces_messages |= self.api.is_replaced_by(&row.extra);
         for key in row.unknown {
             if self.unknown.iter().all(|(known, _)| *known != key) {
                 if self.unknown.len() < MOST_NAMED {
@@ -253,7 +287,8 @@ mod tests {
     use std::io::Write;
     use std::sync::Arc;
 
-    use aiperf_core::plan::{DatasetPlan, EndpointKind, FileFormat};
+    use aiperf_core::plan::{CacheBustPlan, DatasetPlan, FileFormat, MarkerTarget};
+    use serde_json::json;
     use tempfile::NamedTempFile;
 
     use super::*;
@@ -351,6 +386,49 @@ mod tests {
 
         let two = open(FilePlan { entries: Some(2), ..set(file.path()) }).expect("a good file");
         assert_eq!(texts(&all(two.as_ref())), [vec!["1"], vec!["2", "4"]]);
+    }
+
+    #[test]
+    fn markers_are_on_the_texts_unless_fields_bring_a_system_text() {
+        let file = file(concat!(
+            "{\"text\":\"1\"}\n",
+            "{\"text\":\"2\",\"extra\":{\"system\":\"brief\"}}\n",
+            "{\"text\":\"3\",\"extra\":{\"system\":null}}\n",
+            "{\"texts\":[\"4\",\"5\"],\"extra\":{\"instructions\":\"another API's\"}}\n",
+        ));
+        let marked = |target, laid_over: Value, system: Option<&str>| {
+            let mut plan = plan(DatasetPlan::File(set(file.path())), EndpointKind::Messages);
+            plan.cache_bust = Some(CacheBustPlan { target, run_id: Some("run".into()) });
+            plan.system_prompt = system.map(str::to_owned);
+            plan.endpoint.extra = laid_over.as_object().expect("an object").clone();
+            let workload = crate::open(&plan, None, context()).expect("a good file");
+            assert!(workload.replaces_messages());
+            let got = all(workload.as_ref());
+            for conversation in &got {
+                let marker = conversation.marker.as_ref().expect("each has one");
+                assert_eq!(marker.target, target);
+                let system = conversation.system.iter();
+                let texts = conversation.turns.iter().map(|turn| &turn.texts[0]).chain(system);
+                assert!(texts.filter(|text| text.contains("[rid:")).all(|text| marker.is_on(text)));
+            }
+            let is_marked = |text: &str| text.contains("[rid:");
+            let texts: Vec<bool> = got.iter().map(|c| is_marked(&c.turns[0].texts[0])).collect();
+            let systems =
+                got.iter().filter_map(|c| c.system.as_deref()).filter(|text| is_marked(text)).count();
+            (texts, systems)
+        };
+        let (on_system, on_turn) = (MarkerTarget::SystemSuffix, MarkerTarget::FirstTurnSuffix);
+        assert_eq!(marked(on_turn, json!({"system": "s"}), None), (vec![true; 4], 0));
+        assert_eq!(marked(on_system, json!({}), None), (vec![true, false, true, true], 0));
+        // A row's field is above the run's.
+        assert_eq!(marked(on_system, json!({"system": "s"}), None), (vec![false, false, true, false], 0));
+        assert_eq!(marked(on_system, json!({}), Some("s")), (vec![false; 4], 4));
+    }
+
+    #[test]
+    fn rows_without_messages_of_their_own_replace_none() {
+        let file = file("{\"text\":\"1\",\"extra\":{\"input\":\"another API's\",\"top_k\":1}}");
+        assert!(!open(set(file.path())).expect("a good file").replaces_messages());
     }
 
     #[test]

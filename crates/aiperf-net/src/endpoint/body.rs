@@ -147,7 +147,7 @@ mod tests {
 
     fn encoded(endpoint: &Endpoint, turn: &Turn) -> String {
         let mut out = Vec::new();
-        let request = Request { system: None, user_context: None, turn, opens: true };
+        let request = Request { system: None, user_context: None, turn, opens: true, marker: None };
         endpoint.encode(&request, &mut out).expect("encodes");
         String::from_utf8(out).expect("JSON is UTF-8")
     }

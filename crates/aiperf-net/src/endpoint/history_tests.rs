@@ -29,7 +29,7 @@ fn answer(text: &str) -> Answer {
 
 /// The body of a turn with the system text `S` and the context `C`, and what stands in its list.
 fn parts(endpoint: &Endpoint, turn: &Turn, opens: bool) -> (String, Option<String>) {
-    let request = Request { system: Some("S"), user_context: Some("C"), turn, opens };
+    let request = Request { system: Some("S"), user_context: Some("C"), turn, opens, marker: None };
     // What is in front stays, and the place counts from there.
     let mut out = b"before".to_vec();
     let list = endpoint.encode(&request, &mut out).expect("encodes");
@@ -85,7 +85,8 @@ fn limits_and_streams_are_each_api_s_own() {
         let mut plan = test_plan(kind);
         (plan.streaming, plan.server_token_count) = (true, counts);
         let mut out = Vec::new();
-        let request = Request { system: None, user_context: Some(""), turn: &none, opens: true };
+        let request =
+            Request { system: None, user_context: Some(""), turn: &none, opens: true, marker: None };
         Endpoint::new(&plan).encode(&request, &mut out).expect("encodes");
         String::from_utf8(out).expect("JSON is UTF-8")
     };
@@ -138,7 +139,8 @@ fn a_joined_history_is_the_body_that_one_would_write_by_hand() {
             assert!(endpoint.encode_reply(&answer(reply), &mut history));
         }
         let last = turn(&["three"]);
-        let request = Request { system: Some("S"), user_context: Some("C"), turn: &last, opens: false };
+        let request =
+            Request { system: Some("S"), user_context: Some("C"), turn: &last, opens: false, marker: None };
         let mut body = Vec::new();
         let list = endpoint.encode(&request, &mut body).expect("encodes").expect("a list");
         let mut whole = Vec::new();

@@ -30,7 +30,7 @@ pub(super) struct MessageList<'a> {
 
 impl Serialize for MessageList<'_> {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        let Request { turn, opens, system, user_context } = self.request;
+        let Request { turn, opens, system, user_context, .. } = self.request;
         let role = turn.role.as_deref().filter(|r| !r.is_empty()).unwrap_or("user");
         let own = Message { role, content: Content::Texts(&turn.texts) };
         let system = system.filter(|t| opens && !t.is_empty() && self.form == Form::Chat);

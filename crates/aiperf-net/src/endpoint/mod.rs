@@ -1,6 +1,6 @@
 //! Endpoints: what a request's meaning looks like in one API's JSON, and how its answer is read back. Pure.
 //!
-//! `body` and `message` write requests, `answer` reads what the wire showed, `chunk` and `event` know the JSON of answers, `error` puts failures in
+//! `body` and `message` write requests, `mark` puts markers into those whose messages are not ours, `answer` reads what the wire showed, `chunk` and `event` know the JSON of answers, `error` puts failures in
 //! words, `texts` finds what a tokenizer has to count. What differs between APIs is in a file per API.
 
 mod answer;
@@ -10,6 +10,7 @@ mod chunk;
 mod completions;
 mod error;
 mod event;
+mod mark;
 mod message;
 pub(crate) mod messages;
 mod responses;
@@ -18,10 +19,10 @@ mod texts;
 use std::borrow::Cow;
 use std::ops::Range;
 
-use aiperf_core::conversation::Turn;
+use aiperf_core::conversation::{Marker, Turn};
 use aiperf_core::exchange::Exchange;
 use aiperf_core::outcome::Failure;
-use aiperf_core::plan::{EndpointKind, EndpointPlan};
+use aiperf_core::plan::{EndpointKind, EndpointPlan, MarkerTarget};
 use aiperf_core::usage::Usage;
 use serde_json::{Map, Value};
 
@@ -36,6 +37,18 @@ pub enum EncodeError {
         #[source]
         source: serde_json::Error,
     },
+    /// Fields that replace messages have no place for the session's marker.
+    #[error("--cache-bust {target} has no place for its marker: '{field}' of {origin} {problem}", target = .target.name())]
+    NoPlaceForMarker {
+        /// Where the marker belongs.
+        target: MarkerTarget,
+        /// The field at fault.
+        field: &'static str,
+        /// Who brought the field.
+        origin: &'static str,
+        /// What is wrong with it.
+        problem: String,
+    },
 }
 
 /// One request's content, beside the API's form.
@@ -49,6 +62,8 @@ pub struct Request<'a> {
     pub turn: &'a Turn,
     /// Whether nothing of the conversation was sent before: what stands before the first turn is then part of this request.
     pub opens: bool,
+    /// The session's marker, which the texts of the conversation have already where it belongs on them.
+    pub marker: Option<&'a Marker>,
 }
 
 /// What an answer says, with the moments its content became readable.
@@ -138,7 +153,8 @@ impl Endpoint {
     ///
     /// The API's own fields come first, then the plan's extra fields, then the turn's; a later field replaces an earlier one
     /// in its place. When the body then asks for a stream, usage is asked for too, unless the author said otherwise or the
-    /// API gives it anyway (responses: only for a run that counts by it, as AIPerf does; messages: never).
+    /// API gives it anyway (responses: only for a run that counts by it, as AIPerf does; messages: never). When extra fields stand
+    /// in the place of messages or system text, the session's marker is put into them.
     pub fn encode(
         &self,
         request: &Request<'_>,
@@ -152,7 +168,53 @@ impl Endpoint {
         };
         let fields = fields.merged(&self.extra, &request.turn.extra);
         let fields = if self.asks_for_usage { fields.with_usage() } else { fields };
-        fields.write(out).map_err(|source| EncodeError::Json { source })
+        let start = out.len();
+        let list = fields.write(out).map_err(|source| EncodeError::Json { source })?;
+        match request.marker {
+            Some(marker) if self.loses(request, marker) => self.mark(request, marker, start, list, out),
+            _ => Ok(list),
+        }
+    }
+
+    /// Whether extra fields stand where `marker` belongs.
+    fn loses(&self, request: &Request<'_>, marker: &Marker) -> bool {
+        let layers = [&self.extra, &request.turn.extra];
+        let is_laid_over =
+            |field: Option<&str>| field.is_some_and(|f| layers.iter().any(|l| l.contains_key(f)));
+        if is_laid_over(self.kind.messages_field()) {
+            return true;
+        }
+        // A field that says nothing in the place of a marked text takes the marker away, and the first user message is left.
+        let takes_away = || request.opens && request.system.is_some_and(|text| !text.is_empty());
+        marker.target.wants_system()
+            && is_laid_over(self.kind.system_field())
+            && (self.kind.has_system_in(&layers) || takes_away())
+    }
+
+    /// Puts `marker` into the body that begins at `start`; gives where its `list` is then.
+    fn mark(
+        &self,
+        request: &Request<'_>,
+        marker: &Marker,
+        start: usize,
+        list: Option<Range<usize>>,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Range<usize>>, EncodeError> {
+        let body = std::str::from_utf8(&out[start..]).expect("JSON of strings is UTF-8");
+        let found = mark::insertion(self.kind, body, marker).map_err(|no_place| {
+            let is_turn_s = request.turn.extra.contains_key(no_place.field);
+            EncodeError::NoPlaceForMarker {
+                target: marker.target,
+                field: no_place.field,
+                origin: if is_turn_s { "the row's 'extra'" } else { "--extra-inputs" },
+                problem: no_place.problem,
+            }
+        })?;
+        let Some(mark::Insertion { at, bytes }) = found else { return Ok(list) };
+        let (at, more) = (start + at, bytes.len());
+        out.splice(at..at, bytes);
+        let moved = |place: usize| if place >= at { place + more } else { place };
+        Ok(list.map(|list| moved(list.start)..moved(list.end)))
     }
 
     /// Appends the assistant's message that a client puts into the history for `answer`: its prose, without reasoning and
@@ -214,6 +276,8 @@ mod answer_tests;
 mod event_tests;
 #[cfg(test)]
 mod history_tests;
+#[cfg(test)]
+mod mark_tests;
 
 /// A plan that tests fill in.
 #[cfg(test)]

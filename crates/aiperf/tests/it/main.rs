@@ -8,6 +8,7 @@ mod files;
 mod lengths;
 mod licences;
 mod load;
+mod markers;
 mod regressions;
 mod sessions;
 mod support;
