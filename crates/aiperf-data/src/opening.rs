@@ -143,14 +143,15 @@ impl Texts {
     }
 
     /// The content of a prompt: text number `number` of the workload, behind its prefix where it has one, with its marker, in a
-    /// slot that says what stands around the content and what all of it is to be.
+    /// slot that says what stands around the content and what all of it is to be. And what it is: other tools' prompts do not always
+    /// have the length that was drawn for them.
     pub(crate) fn prompt(
         &self,
         number: u64,
         slot: Slot<'_>,
         marker: Option<&Marker>,
         prefix: Option<usize>,
-    ) -> Result<String, DataError> {
+    ) -> Result<(String, usize), DataError> {
         let (before, after) = (marker.map_or("", Marker::before), marker.map_or("", Marker::after));
         match &self.source {
             Source::Random(random) => {
@@ -164,8 +165,9 @@ impl Texts {
                 };
                 let (lead, trail) = ([slot.before, before].concat(), [after, slot.after].concat());
                 let inner = Slot { before: &lead, after: &trail, ..inner };
-                let text = self.told(random.prompt(number, inner, prefix), slot)?;
-                Ok([before, text.as_str(), after].concat())
+                let made = random.prompt(number, inner, prefix);
+                let (text, tokens) = made.map_err(|nearest| self.untold(nearest, slot))?;
+                Ok(([before, text.as_str(), after].concat(), tokens))
             }
             Source::Cut(cutter) => {
                 let prefix = prefix.map(|at| self.prefix(cutter, at)).transpose()?;
@@ -197,11 +199,11 @@ impl Texts {
                 // Behind a prefix nothing need follow.
                 let is_near = known.is_some_and(|known| inner.tokens <= known + trail.len());
                 if prefix.is_some() && is_near && inner.count(&*self.tokenizer, "") == inner.tokens {
-                    return Ok([before, shared, after].concat());
+                    return Ok(([before, shared, after].concat(), slot.tokens));
                 }
                 let stream = self.key.purpose("dataset.prompt.corpus");
                 let text = self.told(cut(cutter, stream, number, inner), slot)?;
-                Ok([before, shared, text.as_str(), after].concat())
+                Ok(([before, shared, text.as_str(), after].concat(), slot.tokens))
             }
         }
     }

@@ -370,11 +370,13 @@ impl Synthetic {
             let number = entry * self.batch + text;
             let (marker, prefix) = (marker.filter(|_| text == 0), prefix.map(|(at, _)| at));
             let asked = self.asked(entry, 0, text)?;
-            let made = asked.max(self.least_of(0, text)) + prefix_tokens;
+            let mut made = asked.max(self.least_of(0, text)) + prefix_tokens;
             let content = match &self.framing {
                 None => {
                     let slot = Slot::bare((made - self.specials) as usize);
-                    self.texts.prompt(number, slot, marker, prefix)?
+                    let (content, tokens) = self.texts.prompt(number, slot, marker, prefix)?;
+                    made = tokens as u64 + self.specials;
+                    content
                 }
                 Some(framing) => {
                     let contents = opening.contents();
@@ -401,7 +403,7 @@ impl Synthetic {
             let asked = self.asked(entry, turn, text)?;
             let made = asked.max(self.least_of(turn, text));
             let content = match &self.framing {
-                None => self.texts.prompt(number, Slot::bare((made - self.specials) as usize), None, None)?,
+                None => self.texts.prompt(number, Slot::bare((made - self.specials) as usize), None, None)?.0,
                 Some(framing) => {
                     let place = framing.later();
                     let render = |text: &str| framing.render_later(text);
@@ -429,7 +431,7 @@ impl Synthetic {
             Some(_) => Slot { render: Some(render), ..Slot::bare(total as usize) },
             None => place.slot((total as isize - place.outside).max(0) as usize),
         };
-        self.texts.prompt(number, slot, marker, prefix)
+        Ok(self.texts.prompt(number, slot, marker, prefix)?.0)
     }
 
     fn delay_ns(&self, entry: u64, turn: u64) -> Option<u64> {

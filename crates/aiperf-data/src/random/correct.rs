@@ -10,6 +10,8 @@ const ROUNDS: usize = 10;
 const WALL_TOKENS: usize = 256;
 /// Most ids given up at the end to mend what the loop leaves.
 const MOST_GIVEN_UP: usize = 12;
+/// How often a number of fillers is tried.
+const MOST_FITTINGS: usize = 4;
 /// What is put in their place: common pieces, in most vocabularies one token each.
 const FILLERS: [&str; 6] = [" a", " the", "a", "1", ".", "\n"];
 
@@ -45,6 +47,11 @@ pub(super) fn correct(
 }
 
 impl Corrected {
+    /// The text and its tokens.
+    pub(super) fn into_parts(self) -> (String, usize) {
+        (self.text, self.ids.len())
+    }
+
     fn new(tokenizer: &dyn Tokenizer, ids: &[u32]) -> Self {
         let text = tokenizer.decode(ids);
         let mut ids = Vec::with_capacity(ids.len() + ids.len() / 8);
@@ -108,27 +115,42 @@ pub(super) fn mend(
     slot: Slot<'_>,
 ) -> Result<String, usize> {
     let kept = draft.ids.len().min(bare);
-    let further = [2, 4, 8].map(|times| times * MOST_GIVEN_UP).into_iter().filter(|_| slot.render.is_some());
+    let further = [2, 4, 8].map(|times| times * MOST_GIVEN_UP);
     let cut = (1..=MOST_GIVEN_UP)
         .chain(further)
         .take_while(|given_up| *given_up <= kept)
-        .map(|given_up| (given_up, tokenizer.decode(&draft.ids[..kept - given_up])));
+        .map(|given_up| tokenizer.decode(&draft.ids[..kept - given_up]));
     let mut nearest = 0usize;
+    let mut fits = |text: &str| {
+        let count = slot.count(tokenizer, text);
+        if count.abs_diff(slot.tokens) < nearest.abs_diff(slot.tokens) {
+            nearest = count;
+        }
+        count
+    };
     // At last nothing of it.
-    for (given_up, base) in cut.chain(SHORTEST.map(|text| (1, text.to_owned()))) {
-        let base = if slot.is_bare() { base } else { tight(&base).to_owned() };
+    for base in cut.chain(SHORTEST.map(str::to_owned)) {
+        let placed = |text: &str| if slot.is_bare() { text.to_owned() } else { tight(text).to_owned() };
+        let base = placed(&base);
+        let count = fits(&base);
+        if count == slot.tokens && !base.is_empty() {
+            return Ok(base);
+        }
+        let Some(missing) = slot.tokens.checked_sub(count) else { continue };
         for filler in FILLERS {
-            let mut text = base.clone();
-            for _ in 0..4 * given_up + 3 {
-                let placed = if slot.is_bare() { text.as_str() } else { tight(&text) };
-                let count = slot.count(tokenizer, placed);
-                if count == slot.tokens && !placed.is_empty() {
-                    return Ok(placed.to_owned());
+            // As many as tokens are missing, and then as many more or less as that was wrong by.
+            let mut fillers = missing;
+            for _ in 0..MOST_FITTINGS {
+                let text = placed(&[base.as_str(), &filler.repeat(fillers)].concat());
+                let count = fits(&text);
+                if count == slot.tokens && !text.is_empty() {
+                    return Ok(text);
                 }
-                if count.abs_diff(slot.tokens) < nearest.abs_diff(slot.tokens) {
-                    nearest = count;
+                let wanted = fillers.saturating_add_signed(slot.tokens as isize - count as isize);
+                if wanted == fillers || wanted > 2 * slot.tokens {
+                    break;
                 }
-                text.push_str(filler);
+                fillers = wanted;
             }
         }
     }

@@ -64,7 +64,7 @@ fn case(line: &'static str) -> Case {
 
 impl Case {
     fn digest(&self, text: u64) -> String {
-        let text = self.parity.text(&self.pools, text);
+        let text = self.parity.text(&self.pools, text).0;
         let hex: Vec<String> = Sha256::digest(text).iter().take(12).map(|b| format!("{b:02x}")).collect();
         hex.concat()
     }

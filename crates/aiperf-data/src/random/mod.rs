@@ -106,8 +106,13 @@ impl Random {
     }
 
     /// Text number `text` of the workload, behind its prefix if it has one, both together of the slot's tokens; for the tools' own
-    /// draws, as long as they make it where nothing stands around it. The error is the nearest count there is.
-    pub(crate) fn prompt(&self, text: u64, slot: Slot<'_>, prefix: Option<usize>) -> Result<String, usize> {
+    /// draws, as long as they make it where nothing stands around it, with how long that is. The error is the nearest count there is.
+    pub(crate) fn prompt(
+        &self,
+        text: u64,
+        slot: Slot<'_>,
+        prefix: Option<usize>,
+    ) -> Result<(String, usize), usize> {
         let drawn =
             self.parity.as_ref().and_then(|parity| parity.offset(text).map(|offset| (parity, offset)));
         if let Some((parity, _)) = drawn
@@ -117,7 +122,8 @@ impl Random {
         }
         let offset = drawn.map_or_else(|| self.live_offset(self.offsets, text), |(_, offset)| offset);
         let prefix = prefix.map_or(&[][..], |at| self.prefix(at));
-        self.keyed(offset, text, self.key.purpose("dataset.random.top_up"), slot, prefix)
+        let made = self.keyed(offset, text, self.key.purpose("dataset.random.top_up"), slot, prefix)?;
+        Ok((made, slot.tokens))
     }
 
     /// Text number `text` of another use than prompts: a system message, a user context. `purpose` keeps it apart from prompts, so
@@ -258,9 +264,9 @@ mod tests {
             let mut seen = HashSet::new();
             for text in (0..400).rev() {
                 let tokens = 1 + (text * 7 % 90) as usize;
-                let made = a.prompt(text, Slot::bare(tokens), None).expect("a length that can be had");
+                let made = a.prompt(text, Slot::bare(tokens), None).expect("a length that can be had").0;
                 assert_eq!(tokenizer.count(&made), tokens, "{made:?}");
-                assert_eq!(b.prompt(text, Slot::bare(tokens), None), Ok(made.clone()));
+                assert_eq!(b.prompt(text, Slot::bare(tokens), None), Ok((made.clone(), tokens)));
                 seen.insert(made);
             }
             assert!(seen.len() > 395, "{}", seen.len());

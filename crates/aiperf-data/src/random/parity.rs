@@ -151,8 +151,9 @@ impl Parity {
         self.offsets.len() as u64
     }
 
-    /// Text number `text`, below [`Self::drawn_offsets`], behind its prefix where there is one.
-    pub(crate) fn text(&self, pools: &Pools, text: u64) -> String {
+    /// Text number `text`, below [`Self::drawn_offsets`], behind its prefix where there is one, and its tokens, which the tools do
+    /// not always make as many as they drew.
+    pub(crate) fn text(&self, pools: &Pools, text: u64) -> (String, usize) {
         let ids = |text: u64| -> Vec<u32> {
             let offset = self.offset(text).unwrap_or_default();
             let prefix = self.prefixes.get(text as usize % self.prefixes.len().max(1));
@@ -160,7 +161,9 @@ impl Parity {
             prefix.into_iter().flatten().copied().chain(body).collect()
         };
         if self.style == RandomStyle::SglangStrict {
-            return pools.tokenizer.decode(&ids(text));
+            let text = pools.tokenizer.decode(&ids(text));
+            let tokens = pools.tokenizer.count(&text);
+            return (text, tokens);
         }
         let pool = pools.top_ups();
         let tokenizer = pools.tokenizer.as_ref();
@@ -171,7 +174,7 @@ impl Parity {
             let tokens = ids.len();
             let mut known = known.into_iter();
             // The same text takes the same top-ups, so none is missing.
-            return correct(tokenizer, &ids, tokens, || known.next().unwrap_or_default()).text;
+            return correct(tokenizer, &ids, tokens, || known.next().unwrap_or_default()).into_parts();
         }
         loop {
             let next = serial.starts.len() as u64 - 1;
@@ -185,7 +188,7 @@ impl Parity {
             });
             starts.push(top_ups.len() as u64);
             if next == text {
-                return made.text;
+                return made.into_parts();
             }
         }
     }
