@@ -4,9 +4,12 @@
 //! What is right is worked out by [`oracle`], which renders whole requests and shares no code with what it judges. All cases are
 //! drawn from fixed seeds.
 
+mod bad;
 mod kinds;
+mod least;
 mod matrix;
 mod oracle;
+mod routing;
 
 use std::sync::Arc;
 
