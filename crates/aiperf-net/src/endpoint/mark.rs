@@ -151,7 +151,7 @@ fn in_text(body: &str, raw: &RawValue, marker: &Marker) -> Option<Insertion> {
         return None;
     }
     let quoted = quoted(&marker.text);
-    let letters = quoted[1..quoted.len() - 1].as_bytes();
+    let letters = &quoted.as_bytes()[1..quoted.len() - 1];
     Some(Insertion { at: inside(body, raw, marker), bytes: letters.to_vec() })
 }
 
