@@ -177,12 +177,13 @@ impl Random {
             correct(tokenizer, &ids, bare, || pool[draws.position(pool.len())])
         };
         let mut draft = draft_of(bare);
-        if slot.is_bare() {
-            if draft.ids.len() == bare && !draft.text.is_empty() {
+        if slot.is_bare() && draft.ids.len() == bare && !draft.text.is_empty() {
+            // A template may drop white space around a message, so a text keeps off it even where no template is counted.
+            if tight(&draft.text).len() == draft.text.len() {
                 return Ok(draft.text);
             }
-            return mend(tokenizer, &draft, bare, slot);
         }
+        let slot = Slot { is_tight: true, ..slot };
         let mut made = slot.count(tokenizer, tight(&draft.text));
         if slot.render.is_some() {
             // A template that rewrites texts makes more of them, or less.
