@@ -20,7 +20,8 @@ FACTORS = {
     "length": ["least", 64, 257, 1024, 8192, 32768],
     "spread": ["fixed", "stddev", "pairs", "range"],
     "template": ["on", "off"],
-    "endpoint": ["chat", "completions"],
+    # Most talk is chat.
+    "endpoint": ["chat", "chat", "responses", "messages", "completions"],
 }
 # Cells of the longest length that a family gets: they cost as much as all its others.
 LONGEST = 32768
@@ -67,6 +68,11 @@ def draw(rng, factors, refusing, fixed):
     for _ in range(400):
         cell = {name: rng.choice(values) for name, values in factors.items()}
         cell.update(fixed)
+        # Few draws would meet all at once what these two kinds of cells need.
+        if cell["endpoint"] == "completions":
+            cell.update({"template": "off", "turns": 1, "bust": "none"}, **fixed)
+        elif (cell["family"], tuple(roles(cell))) in refusing:
+            cell.update({"template": "on", "turns": 1, "bust": "none", "length": 64, "spread": "fixed"}, **fixed)
         if allowed(cell, refusing):
             return cell
     return None

@@ -105,6 +105,18 @@ class Asked:
         return tokens - max(low, min(high, tokens))
 
 
+def conversation(body):
+    """The messages of a chat, responses or Anthropic body as a chat template takes them."""
+    system = body.get("instructions") or body.get("system")
+    messages = [{"role": "system", "content": system}] if system else []
+    for message in body.get("messages") or body.get("input"):
+        content = message["content"]
+        if not isinstance(content, str):
+            content = "".join(part["text"] for part in content)
+        messages.append({"role": message["role"], "content": content})
+    return messages
+
+
 def marker_faults(asked, messages, is_warmup):
     """Whether the marker of a request stands where it belongs and nowhere else; and the marker."""
     cell = asked.cell
@@ -131,11 +143,10 @@ def marker_faults(asked, messages, is_warmup):
     return faults, marker
 
 
-def request_faults(asked, record, line, counts):
+def request_faults(asked, record, line, messages, counts):
     """Checks one request. Returns (errors in tokens by what they are of, faults in words, its marker)."""
     cell = asked.cell
     errors, faults, marker = {}, [], None
-    body = line["body"]
     told = record["metrics"].get("input_sequence_length", {}).get("value")
     total, bare = counts["total"], counts["bare"]
     templated = cell["template"] == "on"
@@ -149,7 +160,6 @@ def request_faults(asked, record, line, counts):
             errors["prompt"] = asked.error(total - asked.prefix, specials)
         sent = total
     else:
-        messages = body["messages"]
         roles = [m["role"] for m in messages]
         later = "assistant" in roles
         system = bare[0] if roles[0] == "system" else 0
@@ -186,18 +196,17 @@ def request_faults(asked, record, line, counts):
     return errors, faults, marker
 
 
-def session_faults(asked, markers, bodies):
-    """Checks over the requests of a cell. `markers`: session -> its markers; `bodies`: session -> [(turn, body)]."""
+def session_faults(asked, markers, talks):
+    """Checks over the requests of a cell. `markers`: session -> its markers; `talks`: session -> [(turn, messages)]."""
     faults = []
     firsts = [next(iter(some)) for some in markers.values() if some]
     if any(len(some) > 1 for some in markers.values()):
         faults.append("a session has more than one marker")
     if not asked.is_isolation() and len(set(firsts)) != len(firsts):
         faults.append("two sessions have the same marker")
-    for turns in bodies.values():
+    for turns in talks.values():
         turns = sorted(turns, key=lambda pair: pair[0])
-        for (_, before), (_, after) in zip(turns, turns[1:]):
-            old, new = before["messages"], after["messages"]
+        for (_, old), (_, new) in zip(turns, turns[1:]):
             if new[: len(old)] != old or new[len(old)]["role"] != "assistant" or len(new) != len(old) + 2:
                 faults.append("a later turn does not go on from the one before")
     return faults

@@ -203,7 +203,7 @@ class Family:
         if len(lines) != len(records):
             result["faults"].append("%d requests arrived, %d are recorded" % (len(lines), len(records)))
         markers = collections.defaultdict(set)
-        bodies = collections.defaultdict(list)
+        talks = collections.defaultdict(list)
         bad = collections.Counter()
         for record in records:
             meta = record["metadata"]
@@ -211,11 +211,13 @@ class Family:
             if line is None or meta["outcome"] != "completed":
                 bad["a request is %s%s" % (meta["outcome"], "" if line else " and never arrived")] += 1
                 continue
-            counts = self.count(line["body"])
+            body = line["body"]
+            messages = None if "prompt" in body else rules.conversation(body)
+            counts = self.count({"messages": messages} if messages else {"prompt": body["prompt"]})
             if counts.get("refused"):
                 bad["the template refuses what was sent: %s" % counts["refused"]] += 1
                 continue
-            errors, faults, marker = rules.request_faults(asked, record, line, counts)
+            errors, faults, marker = rules.request_faults(asked, record, line, messages, counts)
             result["requests"] += 1
             result["exact"] += not any(errors.values()) and not faults
             result["min"] = min([result["min"], *errors.values()])
@@ -225,10 +227,10 @@ class Family:
             session = (meta["benchmark_phase"], meta["x_correlation_id"])
             if marker:
                 markers[session].add(marker)
-            if "messages" in line["body"]:
-                bodies[session].append((meta["turn_index"], line["body"]))
+            if messages:
+                talks[session].append((meta["turn_index"], messages))
         result["faults"] += ["%s (%d x)" % pair for pair in bad.items()]
-        result["faults"] += rules.session_faults(asked, markers, bodies)
+        result["faults"] += rules.session_faults(asked, markers, talks)
 
 
 def quoted(command):
@@ -301,13 +303,18 @@ class Results:
 def setting(cell):
     if cell["endpoint"] == "completions":
         return "completions"
-    return "chat, template" if cell["template"] == "on" else "chat, bare"
+    return cell["endpoint"] + (", template" if cell["template"] == "on" else ", bare")
+
+
+def order(cell):
+    """Where a cell stands in the tables: by the families, then by the settings as they are listed."""
+    return families.ALL.index(cell["family"]), [matrix.FACTORS[name].index(cell[name]) for name in ("endpoint", "template")]
 
 
 def table(title, key, results):
     """Prints one line for each value of `key`."""
     rows = {}
-    for one in results:
+    for one in sorted(results, key=lambda one: order(one["cell"])):
         row = rows.setdefault(key(one["cell"]), collections.Counter())
         row["cells"] += 1
         row["good"] += not one["faults"]
@@ -326,7 +333,7 @@ def report(plan, results):
     """Prints the tables and what was not exact; returns whether all is."""
     done = [results.known[name_of(cell)] for cell in plan if name_of(cell) in results.known]
     table("family x setting", lambda c: "%-14s %s" % (c["family"], setting(c)), done)
-    for factor in ("corpus", "bust", "context", "turns", "length", "spread"):
+    for factor in ("corpus", "bust", "context", "turns", "length", "spread", "endpoint"):
         table(factor, lambda c: str(c[factor]), done)
     table("all", lambda c: "all", done)
     bad = [one for one in done if one["faults"]]
