@@ -120,7 +120,7 @@ impl LengthCheck {
         let messages = json!([{"role": "user", "content": text}]);
         let Ok(rendered) = count_chat(tokenizer, &messages, None, true, now) else { return };
         // The specials of the probe's formula: with a template that writes its BOS, they are in the rendered text.
-        let guessed = bare + probe.fixed + probe.wrap + tokenizer.prompt_specials();
+        let guessed = bare + probe.first_turn_adjustment(0) + tokenizer.prompt_specials();
         let error = rendered as i64 - guessed as i64;
         let so_far =
             self.first_guess.unwrap_or(GuessErrors { prompts: 0, exact: 0, least: error, most: error });

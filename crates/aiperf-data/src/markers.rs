@@ -177,6 +177,28 @@ mod tests {
     }
 
     #[test]
+    fn the_estimate_is_the_mean_of_eight_samples_halves_to_even() {
+        use crate::toys::{Cut, Toy};
+        for (cut, target, samples, estimate) in [
+            // 5 letters before the digest, 12 of it, and 3 behind.
+            (Cut::Letters, MarkerTarget::FirstTurnPrefix, [20; 8], 20),
+            (Cut::Letters, MarkerTarget::SystemSuffix, [20; 8], 20),
+            (Cut::Even, MarkerTarget::FirstTurnSuffix, [40; 8], 40),
+            (Cut::Pieces, MarkerTarget::SystemPrefix, [4; 8], 4),
+        ] {
+            let cost = marker_cost(&*Toy::shared(cut), target);
+            assert_eq!(cost, MarkerCost { estimate, samples: samples.into() }, "{cut:?}");
+        }
+        let builtin = aiperf_tokens::open(&TokenizerPlan { name: "builtin".into() }).expect("it is built in");
+        for target in MarkerTarget::ALL.into_iter().filter(|target| !target.is_warmup_isolation()) {
+            let cost = marker_cost(&*builtin, target);
+            let sum: usize = cost.samples.iter().sum();
+            // 82 and 90 eighths.
+            assert!(sum % 8 != 0 && cost.estimate.abs_diff(sum / 8) <= 1 && cost.estimate > 0, "{cost:?}");
+        }
+    }
+
+    #[test]
     fn names_are_distinct_and_told_apart() {
         let names: std::collections::HashSet<_> = MarkerTarget::ALL.map(MarkerTarget::name).into();
         assert_eq!(names.len(), MarkerTarget::ALL.len());

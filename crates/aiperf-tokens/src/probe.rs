@@ -60,6 +60,19 @@ pub struct Probe {
     pub consecutive: Option<CountError>,
 }
 
+impl Probe {
+    /// What AIPerf takes off an input length before it makes a first user message: all that a request has once, the message's own
+    /// wrap, and `marker` tokens of a cache-bust marker that lands on it.
+    pub const fn first_turn_adjustment(&self, marker: usize) -> usize {
+        self.fixed + self.wrap + marker
+    }
+
+    /// What it takes off for a later user message, which has its wrap alone.
+    pub const fn later_turn_adjustment(&self) -> usize {
+        self.wrap
+    }
+}
+
 /// Asks the template of `tokenizer` by rendering, at the moment `now`.
 pub fn probe(tokenizer: &dyn Tokenizer, now: TemplateClock) -> Probe {
     let count = |messages: &Value| count_chat(tokenizer, messages, None, true, now);
@@ -139,6 +152,22 @@ mod tests {
         // A wrap of −0.5 in the last sample; a fixed part of −1.
         assert_eq!(estimate(&samples([[7, 15, 39], [11, 19, 51], [11, 19, 40]]), 0), (0, 0));
         assert_eq!(estimate(&samples([[7, 15, 39], [7, 15, 39], [7, 15, 39]]), 4), (0, 0));
+    }
+
+    #[test]
+    fn a_first_turn_owns_fixed_part_wrap_and_marker() {
+        let probe = probed(Some(PLAIN));
+        assert_eq!((probe.fixed, probe.wrap), (1, 2));
+        assert_eq!([0, 1, 11].map(|marker| probe.first_turn_adjustment(marker)), [3, 4, 14]);
+    }
+
+    #[test]
+    fn a_later_turn_owns_its_wrap_alone() {
+        assert_eq!(probed(Some(PLAIN)).later_turn_adjustment(), 2);
+        // Without a template, or with one that cannot be rendered, nothing is taken off but a marker.
+        for probe in [probed(None), probed(Some("{{ raise_exception('no') }}"))] {
+            assert_eq!((probe.first_turn_adjustment(11), probe.later_turn_adjustment()), (11, 0));
+        }
     }
 
     /// The tokenizer of the tests with another template.

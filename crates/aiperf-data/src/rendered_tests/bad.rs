@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use aiperf_core::plan::{CorpusPlan, TokenizerPlan};
+use aiperf_core::plan::{CorpusPlan, MarkerTarget, TokenizerPlan};
 use aiperf_tokens::{Tokenizer, TokenizerError};
 use serde_json::json;
 
-use super::kinds::{KINDS, VOCABULARIES, tokenizer, with_template};
+use super::kinds::{KINDS, VOCABULARIES, path_of, tokenizer, with_template};
 use super::oracle::{first_request, part, rendered};
 use super::{Beside, CORPORA, Form, Wishes};
 use crate::corpus::SONNET;
@@ -76,6 +76,28 @@ fn a_template_without_the_user_s_words_is_no_way_to_a_length() {
     };
     let said = error.to_string();
     assert!(said.contains("makes no text of 100 tokens") && said.contains("the nearest found has"), "{said}");
+}
+
+#[test]
+fn a_tokenizer_without_a_template_has_bare_lengths_and_says_so() {
+    let name = path_of(0).display().to_string();
+    let tokenizer = aiperf_tokens::open(&TokenizerPlan { name }).expect("a vocabulary");
+    for target in [None, Some(MarkerTarget::FirstTurnSuffix), Some(MarkerTarget::SystemPrefix)] {
+        let wishes = Wishes { target, beside: Beside::System(40), turns: 2, ..Wishes::of(60) };
+        let workload = wishes.open(&tokenizer).expect("it can be");
+        let notes = workload.describe().notes;
+        assert!(
+            notes.len() == 1 && notes[0].contains("has no chat template, so --apply-chat-template"),
+            "{notes:?}"
+        );
+        let made = workload.conversation(0, Visit::default()).expect("it can be");
+        let counts: Vec<usize> = made.turns.iter().map(|turn| tokenizer.count(&turn.texts[0])).collect();
+        assert_eq!(
+            (counts, made.system.map(|text| tokenizer.count(&text))),
+            (vec![60, 60], Some(40)),
+            "{target:?}"
+        );
+    }
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod kinds;
 mod least;
 mod matrix;
 mod oracle;
+mod prefixes;
 mod routing;
 
 use std::sync::Arc;

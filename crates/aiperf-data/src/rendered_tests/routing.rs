@@ -1,11 +1,15 @@
 //! Where a marker lands, and whose length it is inside of: every target, with a system message and without.
 
-use aiperf_core::plan::MarkerTarget;
+use std::sync::{Arc, Mutex};
+
+use aiperf_core::plan::{DatasetPlan, MarkerTarget};
+use aiperf_tokens::{ChatTemplate, Tokenizer};
 
 use super::kinds::tokenizer;
 use super::oracle::{first_request, rendered, text};
 use super::{Beside, Wishes};
 use crate::marker;
+use crate::toys::context;
 use crate::workload::Visit;
 
 const VISIT: Visit = Visit { session: 3, warmup: false };
@@ -131,6 +135,123 @@ fn warm_up_isolation_marks_warm_up_alone() {
             let whole = tokenizer.count(&rendered(&*tokenizer, &first_request(&made), true)) as u64;
             assert_eq!(made.turns[0].length.map(|length| length.asked), Some(whole));
         }
+    }
+}
+
+/// Special tokens keep this template's contents apart from it, so a message costs the same whatever it says. AIPerf's estimate
+/// takes the mean of a user's and an assistant's wrap for both, and each turn would be one or two tokens short.
+#[test]
+fn turns_leave_room_for_template_and_marker() {
+    let tokenizer = tokenizer(0, 0);
+    let probe = aiperf_tokens::probe(&*tokenizer, context().now);
+    let costs: Vec<usize> = probe.samples.iter().map(|sample| sample.single - sample.bare).collect();
+    assert_eq!((costs, probe.first_turn_adjustment(0)), (vec![13; 3], 14), "{probe:?}");
+    let wrap = tokenizer.count("<|turn|>user\n<|end|>\n");
+    assert_eq!((wrap, probe.later_turn_adjustment()), (6, 8));
+    for target in [None, Some(MarkerTarget::FirstTurnPrefix), Some(MarkerTarget::SystemSuffix)] {
+        let workload = Wishes { target, turns: 3, ..Wishes::of(60) }.open(&tokenizer).expect("it can be");
+        for session in 0..20 {
+            let made = workload.conversation(2, Visit { session, warmup: false }).expect("it can be");
+            let marker =
+                target.map(|target| marker(target, "run", session, session, &made.id)).unwrap_or_default();
+            let first = text(&made.turns[0]);
+            assert!(first.contains(marker.as_str()));
+            assert_eq!(tokenizer.count(first) + 13, 60, "the marker is among its tokens: {first:?}");
+            for turn in &made.turns[1..] {
+                assert_eq!(tokenizer.count(text(turn)) + wrap, 60);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_plan_is_left_as_it_was_and_read_once() {
+    let tokenizer = tokenizer(0, 0);
+    let wishes =
+        Wishes { target: Some(MarkerTarget::SystemPrefix), beside: Beside::System(40), ..Wishes::of(120) };
+    let mut plan = wishes.plan();
+    let workload = crate::open(&plan, Some(tokenizer.clone()), context()).expect("it can be");
+    let before = workload.conversation(0, VISIT).expect("it can be");
+    let DatasetPlan::Synthetic(set) = &mut plan.dataset else { panic!("a synthetic plan") };
+    assert_eq!(set.system_tokens, Some(40), "what the user typed, not what is left beside the marker");
+    (set.system_tokens, set.entries, plan.cache_bust) = (Some(9), 1, None);
+    assert_eq!(workload.conversation(0, VISIT).expect("it can be"), before);
+    assert_eq!(workload.len(), 5);
+}
+
+/// A tokenizer that keeps the texts it counted.
+#[derive(Debug)]
+struct Listening {
+    inner: Arc<dyn Tokenizer>,
+    heard: Mutex<Vec<String>>,
+}
+
+impl Tokenizer for Listening {
+    fn name(&self) -> &'static str {
+        "listening"
+    }
+
+    fn encode(&self, text: &str, ids: &mut Vec<u32>) {
+        self.heard.lock().expect("nobody panics with it").push(text.to_owned());
+        self.inner.encode(text, ids);
+    }
+
+    fn decode(&self, ids: &[u32]) -> String {
+        self.inner.decode(ids)
+    }
+
+    fn vocab_size(&self) -> usize {
+        self.inner.vocab_size()
+    }
+
+    fn token_ids(&self) -> Vec<u32> {
+        self.inner.token_ids()
+    }
+
+    fn is_special(&self, id: u32) -> bool {
+        self.inner.is_special(id)
+    }
+
+    fn is_control(&self, id: u32) -> bool {
+        self.inner.is_control(id)
+    }
+
+    fn prompt_specials(&self) -> usize {
+        self.inner.prompt_specials()
+    }
+
+    fn chat_template(&self) -> Option<&ChatTemplate> {
+        None
+    }
+
+    fn bos_token(&self) -> Option<&str> {
+        self.inner.bos_token()
+    }
+
+    fn eos_token(&self) -> Option<&str> {
+        self.inner.eos_token()
+    }
+
+    fn token_id(&self, token: &str) -> Option<u32> {
+        self.inner.token_id(token)
+    }
+}
+
+#[test]
+fn markers_are_counted_only_where_there_are_any() {
+    for (target, beside) in [
+        (None, Beside::Nothing),
+        (None, Beside::System(40)),
+        (Some(MarkerTarget::FirstTurnPrefix), Beside::Nothing),
+        (Some(MarkerTarget::SystemSuffix), Beside::System(40)),
+    ] {
+        let listening = Arc::new(Listening { inner: tokenizer(0, 0), heard: Mutex::default() });
+        let shared: Arc<dyn Tokenizer> = Arc::clone(&listening) as _;
+        let wishes = Wishes { target, beside, template: false, ..Wishes::of(120) };
+        wishes.open(&shared).expect("it can be").conversation(0, VISIT).expect("it can be");
+        let heard = listening.heard.lock().expect("nobody panics with it");
+        assert!(!heard.is_empty());
+        assert_eq!(heard.iter().any(|text| text.contains("[rid:")), target.is_some(), "{target:?}");
     }
 }
 
