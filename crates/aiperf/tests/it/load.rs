@@ -49,10 +49,9 @@ fn a_count_is_kept_to_the_request_on_every_number_of_threads() {
 
 #[test]
 fn a_cap_on_sessions_lets_each_go_on_to_its_last_turn() {
-    let rows: String = (0..5)
-        .flat_map(|session| (0..3).map(move |turn| (session, turn)))
-        .map(|(s, t)| format!("{{\"text\":\"{s} {t}\",\"session_id\":\"s{s}\"}}\n"))
-        .collect();
+    let row = |(s, t): (u32, u32)| format!("{{\"text\":\"{s} {t}\",\"session_id\":\"s{s}\"}}\n");
+    let rows: Vec<String> = (0..5).flat_map(|session| (0..3).map(move |turn| row((session, turn)))).collect();
+    let rows = rows.concat();
     for (caps, warmed, measured) in [
         ("--num-conversations 4", 0, 12),
         ("--num-sessions 4 --request-rate 10000 --concurrency 2", 0, 12),
