@@ -6,9 +6,12 @@
 //! cargo run --release -p aiperf-bench -- count all               instructions of a unit of each (valgrind)
 //! cargo run --release -p aiperf-bench -- sse-read record         some of them
 //! cargo run --release -p aiperf-bench -- runs                    whole runs of the `aiperf` beside this program
+//! cargo run --release -p aiperf-bench -- prompts [WORD…]         speed of making prompts: corpora × lengths × surroundings
 //!     --save FILE         keep the figures
 //!     --compare FILE      ratios to figures kept before
 //!     --tokenizer NAME    another one than `builtin`
+//!     --memory PROMPTS    with `prompts`: resident memory over so many instead
+//!     --seed N, --json    with `prompts`: another seed than 1; lines of JSON
 //! ```
 //!
 //! A case does a fixed amount of work. Its instructions are counted by running this program twice under valgrind's callgrind, with
@@ -21,6 +24,7 @@ mod cases;
 mod figures;
 mod material;
 mod measure;
+mod prompts;
 mod runs;
 
 // The very file the run is built from: the ring is no part of that crate's surface and is not to become one for being measured.
@@ -101,6 +105,11 @@ fn run(args: &[String]) -> Result<(), String> {
             Ok(())
         });
     }
+    if let [only, rest @ ..] = args
+        && only == "prompts"
+    {
+        return prompts::run(&prompts::Asked::read(rest)?, &say);
+    }
     let asked = Asked::read(args.iter().cloned())?;
     let before = asked.compare.as_deref().map(Figures::read).transpose()?;
     let figures = match asked.names.first().map(String::as_str) {
@@ -121,6 +130,7 @@ fn list() {
         say(&format!("{:<18} {}\n", case.name, case.about));
     }
     say(&format!("{:<18} whole runs of the `aiperf` beside this program\n", Kind::Run.name()));
+    say(&format!("{:<18} speed and memory of making prompts, cell by cell\n", "prompts"));
 }
 
 /// Writes to stdout. A reader that has gone (`| head`) is no error.
