@@ -118,7 +118,7 @@ impl Cutter {
 
     /// Whether the vocabulary splits text where pieces begin before it merges anything, so that seams are all there is to look at.
     /// Vocabularies of byte pairs over bytes do, nearly all; which, two blocks show, piece by piece.
-    fn keeps_words_apart(&self) -> bool {
+    pub(crate) fn keeps_words_apart(&self) -> bool {
         *self.apart.get_or_init(|| match self.tokenizer.origin().kind {
             Kind::Tiktoken | Kind::Tekken => true,
             Kind::ByteLevelBpe => (0..self.corpus.len().min(2)).all(|block| {

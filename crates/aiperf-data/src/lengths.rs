@@ -8,13 +8,12 @@ use serde_json::json;
 
 use crate::corpus::SONNET;
 use crate::cut::Cutter;
-use crate::search::search;
 use crate::slot::Slot;
 
 /// Prompts are up to 2 to the power of this many tokens.
 const BITS: u64 = 11;
 /// Misses that are kept as examples.
-const EXAMPLES: usize = 5;
+pub(crate) const EXAMPLES: usize = 5;
 
 /// A length that was asked for and not made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +48,8 @@ pub struct LengthCheck {
     pub exact: usize,
     /// Of the prompts, those that running sums made; the others were searched for by counting whole texts.
     pub by_sums: usize,
+    /// Whole texts are counted whatever made them, for the vocabulary is not known to keep words apart.
+    pub whole: bool,
     /// Of the prompts, those that come back unchanged when their ids are decoded. A tokenizer that normalizes text loses some;
     /// lengths do not suffer, for it is the text that is sent.
     pub restored: usize,
@@ -76,15 +77,14 @@ pub fn check_lengths(
         let start = SONNET.start(draws, index as u64);
         check.longest = check.longest.max(asked);
         let by_sums = cutter.by_sums(start, Slot::bare(asked));
-        check.by_sums += usize::from(by_sums.is_some());
-        let text = by_sums.map_or_else(|| search(&SONNET, &**tokenizer, start, Slot::bare(asked)), Ok);
-        let text = match text {
+        let text = match cutter.cut(start, Slot::bare(asked)) {
             Ok(text) => text,
             Err(nearest) => {
                 check.miss(asked, nearest);
                 continue;
             }
         };
+        check.by_sums += usize::from(by_sums.is_some_and(|by_sums| by_sums == text));
         let mut ids = Vec::new();
         tokenizer.encode(&text, &mut ids);
         if ids.len() == asked {
@@ -95,6 +95,7 @@ pub fn check_lengths(
         check.restored += usize::from(tokenizer.decode(&ids) == text);
         check.guess(&**tokenizer, probe, now, &text, ids.len());
     }
+    check.whole = prompts > 0 && !cutter.keeps_words_apart();
     check
 }
 

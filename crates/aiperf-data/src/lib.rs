@@ -22,6 +22,7 @@ mod markers;
 mod models;
 mod opening;
 mod random;
+mod rendered;
 #[cfg(test)]
 mod rendered_tests;
 mod search;
@@ -41,6 +42,7 @@ pub use blocks::{BlockTexts, Blocks, BlocksError};
 pub use error::{DataError, RowProblem};
 pub use lengths::{GuessErrors, LengthCheck, LengthMiss, check_lengths};
 pub use markers::{MarkerCost, marker, marker_cost};
+pub use rendered::{RenderedCheck, RequestShape, ShapeCheck, check_rendered};
 pub use workload::{Sequential, Visit, Workload, WorkloadFacts, WorkloadKind, repeat_notes};
 
 /// What a workload takes from the run beside its plan.

@@ -219,7 +219,12 @@ impl Reader {
         self.flush();
         let Self { mut collected, records, raw, verifier, .. } = self;
         match verifier.map(Verifier::finish).transpose() {
-            Ok(verified) => collected.verified = verified,
+            Ok(recount) => {
+                for (phase, correction) in recount.iter().flat_map(|r| &r.corrections) {
+                    collected.phases[*phase].lengths.correct(&correction.said, &correction.found);
+                }
+                collected.verified = recount.map(|r| r.verified);
+            }
             Err(problem) => collected.problems.push(problem),
         }
         collected.files.extend(records.map(|spool| ("Records", spool)));
@@ -265,16 +270,30 @@ impl Reader {
         let sent = counts.isl.filter(|_| self.counter.is_some());
         let later = number > 0 && turn.list.is_some();
         let made = turn.length.map(|l| l.made).filter(|_| !self.must_count);
+        let at = usize::from(ticket.phase);
+        let lengths = LengthFacts {
+            asked: facts.asked_isl,
+            made,
+            sent,
+            counted: answer.usage.and_then(|u| u.prompt_tokens),
+            later,
+            prompt: (prepared.entry as u64) << 16 | u64::from(ticket.turn),
+        };
         if let Some(verifier) = &mut self.verifier {
             let own_part = made.filter(|_| later && !self.rendered).map(|said| (&turn.body, said));
             let whole = sent.or(made.filter(|_| !later)).map(|said| (&body, said));
             if let Some((body, said)) = own_part.or(whole) {
-                let claim =
-                    || Claim { prepared: prepared.clone(), turn: ticket.turn, body: body.clone(), said };
-                verifier.offer(claim);
+                verifier.offer(|| Claim {
+                    prepared: prepared.clone(),
+                    turn: ticket.turn,
+                    body: body.clone(),
+                    said,
+                    is_part: own_part.is_some(),
+                    facts: lengths,
+                    phase: at,
+                });
             }
         }
-        let at = usize::from(ticket.phase);
         let phase = &mut self.collected.phases[at];
         phase.last_end_ns = phase.last_end_ns.max(facts.end_ns);
         if outcome == Outcome::Completed && answer.malformed_events > 0 {
@@ -284,14 +303,7 @@ impl Reader {
         if ticket.turn == 0 {
             Starts::add(&mut phase.starts, facts.start_ns);
         }
-        phase.lengths.add(&LengthFacts {
-            asked: facts.asked_isl,
-            made,
-            sent,
-            counted: answer.usage.and_then(|u| u.prompt_tokens),
-            later,
-            prompt: (prepared.entry as u64) << 16 | u64::from(ticket.turn),
-        });
+        phase.lengths.add(&lengths);
         let values = phase.recorder.record(&facts);
         if let Some(failure) = &answer.failure {
             phase.errors.add(failure);

@@ -5,9 +5,11 @@
 //! bounded length. The one who offers a request is never kept waiting: what the queue has no room for is left out of a sample, and
 //! where every request is to be counted, the reader counts that one itself.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use aiperf_metrics::{LengthFacts, LengthLedger};
 use aiperf_report::{Verified, WrongLength};
 use bytes::Bytes;
 use crossbeam_channel::{Receiver, Sender, TrySendError};
@@ -34,27 +36,59 @@ pub(crate) struct Claim {
     pub body: Bytes,
     /// Tokens of it.
     pub said: u64,
+    /// It is the turn's own part of a request, and not all of it.
+    pub is_part: bool,
+    /// What the ledger of its phase has of the request.
+    pub facts: LengthFacts,
+    /// The phase, by its place in the run.
+    pub phase: usize,
+}
+
+/// What is wrong in the ledger of a phase.
+#[derive(Debug, Default)]
+pub(crate) struct Correction {
+    /// What it has of requests whose length is another.
+    pub said: LengthLedger,
+    /// What is true of them.
+    pub found: LengthLedger,
+}
+
+/// What came of counting again.
+#[derive(Debug, Default)]
+pub(crate) struct Recount {
+    pub verified: Verified,
+    /// By phase.
+    pub corrections: BTreeMap<usize, Correction>,
 }
 
 /// Counts claims and keeps what came of it.
 #[derive(Debug)]
 struct Desk {
     counter: BodyCounter,
-    verified: Verified,
+    recount: Recount,
 }
 
 impl Desk {
     fn new(counter: BodyCounter, all: bool) -> Self {
-        Self { counter, verified: Verified { all, ..Verified::default() } }
+        let verified = Verified { all, ..Verified::default() };
+        Self { counter, recount: Recount { verified, corrections: BTreeMap::new() } }
     }
 
     fn check(&mut self, claim: &Claim) {
         // One that the template refuses has no length, and nobody said otherwise.
         let Some(counted) = self.counter.body(&claim.body) else { return };
-        let verified = &mut self.verified;
+        let Recount { verified, corrections } = &mut self.recount;
         verified.requests += 1;
         if counted != claim.said {
             verified.wrong += 1;
+            let correction = corrections.entry(claim.phase).or_default();
+            correction.said.add(&claim.facts);
+            let found = Some(counted);
+            correction.found.add(&if claim.is_part {
+                LengthFacts { made: found, ..claim.facts }
+            } else {
+                LengthFacts { sent: found, ..claim.facts }
+            });
             if verified.examples.len() < EXAMPLES {
                 verified.examples.push(WrongLength {
                     conversation_id: claim.prepared.id.clone(),
@@ -66,11 +100,11 @@ impl Desk {
         }
     }
 
-    fn work(mut self, claims: &Receiver<Claim>) -> Verified {
+    fn work(mut self, claims: &Receiver<Claim>) -> Recount {
         while let Ok(claim) = claims.recv() {
             self.check(&claim);
         }
-        self.verified
+        self.recount
     }
 }
 
@@ -80,7 +114,7 @@ pub(crate) struct Verifier {
     own: Desk,
     offered: u64,
     queue: Sender<Claim>,
-    thread: JoinHandle<Verified>,
+    thread: JoinHandle<Recount>,
 }
 
 impl Verifier {
@@ -102,30 +136,35 @@ impl Verifier {
     pub(crate) fn offer(&mut self, claim: impl FnOnce() -> Claim) {
         let number = self.offered;
         self.offered += 1;
-        let all = self.own.verified.all;
+        let all = self.own.recount.verified.all;
         if !all && number >= FIRST && !number.is_multiple_of(EVERY) {
             return;
         }
         match self.queue.try_send(claim()) {
             Err(TrySendError::Full(claim)) if all => self.own.check(&claim),
-            Err(TrySendError::Full(_)) => self.own.verified.skipped += 1,
+            Err(TrySendError::Full(_)) => self.own.recount.verified.skipped += 1,
             // A thread that is gone is told of by `finish`.
             Ok(()) | Err(TrySendError::Disconnected(_)) => {}
         }
     }
 
     /// Waits for what still waits, and returns what came of all.
-    pub(crate) fn finish(self) -> Result<Verified, RunError> {
+    pub(crate) fn finish(self) -> Result<Recount, RunError> {
         let Self { own, queue, thread, .. } = self;
         drop(queue);
-        let mut verified = thread.join().map_err(|_| RunError::Panicked("verifier"))?;
-        let own = own.verified;
+        let mut recount = thread.join().map_err(|_| RunError::Panicked("verifier"))?;
+        for (phase, Correction { said, found }) in &own.recount.corrections {
+            let correction = recount.corrections.entry(*phase).or_default();
+            correction.said.merge(said);
+            correction.found.merge(found);
+        }
+        let (verified, own) = (&mut recount.verified, own.recount.verified);
         verified.requests += own.requests;
         verified.wrong += own.wrong;
         verified.skipped += own.skipped;
         verified.examples.extend(own.examples);
         verified.examples.truncate(EXAMPLES);
-        Ok(verified)
+        Ok(recount)
     }
 }
 
@@ -142,10 +181,20 @@ mod tests {
         BodyCounter::new(Arc::new(Toy::new(None)), endpoint, 0, None)
     }
 
-    /// A request of three words of which `said` are told.
+    /// A request of three words of which `said` are told and were asked for, as the second phase sends it.
     fn claim(said: u64) -> Claim {
         let prepared = toys::prepared(toys::conversation(&["one two three"]));
-        Claim { body: prepared.turns[0].body.clone(), prepared, turn: 0, said }
+        let facts =
+            LengthFacts { asked: Some(said), made: Some(said), sent: Some(said), ..LengthFacts::default() };
+        Claim {
+            body: prepared.turns[0].body.clone(),
+            prepared,
+            turn: 0,
+            said,
+            is_part: false,
+            facts,
+            phase: 1,
+        }
     }
 
     /// One whose thread starts to count when it is finished, so that its queue is full after `QUEUE` requests.
@@ -163,11 +212,43 @@ mod tests {
     fn a_wrong_length_is_found_and_shown() {
         let mut verifier = Verifier::start(true, [counter(), counter()]).expect("a thread");
         (0..200).for_each(|i| verifier.offer(|| claim(if i % 20 == 7 { 4 } else { 3 })));
-        let verified = verifier.finish().expect("it counts");
+        let verified = verifier.finish().expect("it counts").verified;
         assert_eq!((verified.all, verified.requests, verified.wrong, verified.skipped), (true, 200, 10, 0));
         assert_eq!(verified.examples.len(), EXAMPLES);
         let example = WrongLength { conversation_id: "talk".into(), turn_index: 0, said: 4, counted: 3 };
         assert!(verified.examples.iter().all(|e| *e == example));
+    }
+
+    #[test]
+    fn what_the_ledger_has_of_wrong_ones_is_corrected_by_phase() {
+        let (mut verifier, wake) = sleeping(true);
+        let mut ledgers = [LengthLedger::default(), LengthLedger::default()];
+        // The queue holds most of them; whoever offers the others counts them.
+        for i in 0..QUEUE + 20 {
+            let said = if i % 7 == 0 { 4 } else { 3 };
+            let phase = i % 2;
+            ledgers[phase].add(&claim(said).facts);
+            verifier.offer(|| Claim { phase, ..claim(said) });
+        }
+        // A later turn's own part was made one too short, beside a whole that was counted.
+        let facts = LengthFacts {
+            asked: Some(2),
+            made: Some(2),
+            sent: Some(9),
+            later: true,
+            ..LengthFacts::default()
+        };
+        ledgers[1].add(&facts);
+        verifier.offer(|| Claim { is_part: true, facts, ..claim(2) });
+        wake();
+        let recount = verifier.finish().expect("it counts");
+        assert_eq!(recount.verified.wrong, 13);
+        for (phase, correction) in &recount.corrections {
+            ledgers[*phase].correct(&correction.said, &correction.found);
+        }
+        let agreements = ledgers.map(|l| l.summary().asked_sent.expect("all were asked for"));
+        assert_eq!(agreements.map(|a| (a.requests, a.exact)), [(42, 36), (43, 36)]);
+        assert_eq!(agreements.map(|a| (a.min_error, a.max_error)), [(-1, 0), (-1, 1)]);
     }
 
     #[test]
@@ -182,7 +263,7 @@ mod tests {
         }
         let expected: Vec<u64> = (0..16).chain((64..1000).step_by(64)).collect();
         assert_eq!(chosen, expected);
-        let verified = verifier.finish().expect("it counts");
+        let verified = verifier.finish().expect("it counts").verified;
         assert_eq!(verified.requests + verified.skipped, expected.len() as u64);
         assert_eq!(verified.wrong, 0);
     }
@@ -192,7 +273,7 @@ mod tests {
         let (mut verifier, wake) = sleeping(false);
         (0..100 * EVERY).for_each(|_| verifier.offer(|| claim(3)));
         wake();
-        let verified = verifier.finish().expect("it counts");
+        let verified = verifier.finish().expect("it counts").verified;
         let chosen = FIRST + 99;
         assert_eq!((verified.requests, verified.skipped), (QUEUE as u64, chosen - QUEUE as u64));
     }
@@ -201,9 +282,9 @@ mod tests {
     fn all_are_counted_even_without_room() {
         let (mut verifier, wake) = sleeping(true);
         (0..QUEUE + 30).for_each(|i| verifier.offer(|| claim(if i < QUEUE { 3 } else { 2 })));
-        assert_eq!(verifier.own.verified.requests, 30, "the one who offers them counts them");
+        assert_eq!(verifier.own.recount.verified.requests, 30, "the one who offers them counts them");
         wake();
-        let verified = verifier.finish().expect("it counts");
+        let verified = verifier.finish().expect("it counts").verified;
         assert_eq!((verified.requests, verified.wrong, verified.skipped), (QUEUE as u64 + 30, 30, 0));
     }
 
@@ -217,6 +298,6 @@ mod tests {
         };
         let mut verifier = Verifier::start(true, [refusing(), refusing()]).expect("a thread");
         verifier.offer(|| claim(3));
-        assert_eq!(verifier.finish().expect("it ends").requests, 0);
+        assert_eq!(verifier.finish().expect("it ends").verified.requests, 0);
     }
 }

@@ -8,6 +8,7 @@ mod bad;
 mod kinds;
 mod least;
 mod matrix;
+mod measured;
 mod oracle;
 mod prefixes;
 mod routing;

@@ -46,6 +46,7 @@ pub struct LengthLedger {
     compared: u64,
     equal: u64,
     pairs: Pairs,
+    is_corrected: bool,
 }
 
 /// Two lengths beside each other, over all requests of which both are known. An error is the second − the first.
@@ -83,7 +84,8 @@ pub struct LengthSummary {
     pub compared: u64,
     /// Those that agree in both.
     pub equal: u64,
-    /// The kind of difference between sent and counted, over requests that hold no answers.
+    /// The kind of difference between sent and counted, over requests that hold no answers; none where some of what was said to be
+    /// sent was wrong.
     pub difference: Option<LengthDifference>,
 }
 
@@ -117,6 +119,17 @@ impl LengthLedger {
         self.compared += other.compared;
         self.equal += other.equal;
         self.pairs.merge(&other.pairs);
+        self.is_corrected |= other.is_corrected;
+    }
+
+    /// Takes back what was `said` of some of its requests, and takes in what was `found` of the same ones. What kind of difference
+    /// there is to the server's counts is not known from then on, for it was looked for in what was said.
+    pub fn correct(&mut self, said: &Self, found: &Self) {
+        self.is_corrected = true;
+        self.asked.correct(&said.asked, &found.asked);
+        self.counted.correct(&said.counted, &found.counted);
+        self.later.correct(&said.later, &found.later);
+        self.equal = self.equal.saturating_sub(said.equal) + found.equal;
     }
 
     /// What it comes to.
@@ -127,7 +140,7 @@ impl LengthLedger {
             later: self.later.agreement(),
             compared: self.compared,
             equal: self.equal,
-            difference: self.pairs.difference(),
+            difference: self.pairs.difference().filter(|_| !self.is_corrected),
         }
     }
 }
@@ -163,6 +176,15 @@ impl Errors {
         self.requests += other.requests;
         self.exact += other.exact;
         self.sum += other.sum;
+    }
+
+    /// Bounds only widen: which request had which error is not kept.
+    fn correct(&mut self, said: &Self, found: &Self) {
+        if let Some((low, high)) = found.bounds {
+            self.bound(low, high);
+        }
+        self.exact = self.exact.saturating_sub(said.exact) + found.exact;
+        self.sum += found.sum - said.sum;
     }
 
     fn agreement(&self) -> Option<Agreement> {
@@ -214,6 +236,31 @@ mod tests {
                 difference: None
             }
         );
+    }
+
+    #[test]
+    fn what_was_said_can_be_taken_back() {
+        let ledger = |facts: &[LengthFacts]| {
+            let mut ledger = LengthLedger::default();
+            for f in facts {
+                ledger.add(f);
+            }
+            ledger
+        };
+        let said = [first(10, 10, 12), first(16, 16, 16), first(30, 30, 30)];
+        let found = [first(10, 12, 12), first(16, 15, 16)];
+        let mut corrected = ledger(&said);
+        corrected.correct(&ledger(&said[..2]), &ledger(&found));
+        let s = corrected.summary();
+        let asked = Agreement { requests: 3, exact: 1, min_error: -1, max_error: 2, mean_error: 1.0 / 3.0 };
+        assert_eq!(s.asked_sent, Some(asked));
+        let counted = Agreement { requests: 3, exact: 2, min_error: 0, max_error: 2, mean_error: 1.0 / 3.0 };
+        assert_eq!(s.sent_counted, Some(counted));
+        assert_eq!((s.compared, s.equal, s.difference), (3, 1, None));
+        let mut merged = ledger(&said);
+        assert!(merged.summary().difference.is_some());
+        merged.merge(&corrected);
+        assert_eq!(merged.summary().difference, None);
     }
 
     #[test]

@@ -11,16 +11,19 @@ const MARKS: i64 = 2;
 const SHOWN: usize = 3;
 
 impl InputLengths<'_> {
-    /// How many agree, in one line; none when nothing could be compared.
+    /// How many agree, in one line; none when nothing could be compared. Where some requests of a sample have another length than was
+    /// said, so may others that were asked for it.
     pub fn agreement(&self) -> Option<String> {
         let s = &self.summary;
+        let is_sample = self.verified.is_some_and(|v| v.wrong > 0 && !v.all);
         let exact = |names: &str, a: &Agreement| {
+            let at_most = if is_sample && names.starts_with("asked") { "at most " } else { "" };
             let errors = if a.is_exact() {
                 String::new()
             } else {
                 format!(" (errors {:+} to {:+}, mean {:+.1})", a.min_error, a.max_error, a.mean_error)
             };
-            format!("{names} in {} of {} requests{errors}", count(a.exact), count(a.requests))
+            format!("{names} in {at_most}{} of {} requests{errors}", count(a.exact), count(a.requests))
         };
         let line = match (&s.asked_sent, &s.sent_counted) {
             (None, None) => return None,
@@ -321,6 +324,24 @@ mod tests {
         let told = InputLengths { verified: Some(&verified), ..lengths(MESSAGES, &[]) };
         assert_eq!(told.agreement(), None);
         insta::assert_snapshot!(told.findings().join("\n"));
+    }
+
+    #[test]
+    fn a_sample_with_wrong_ones_makes_no_claim_of_the_others() {
+        let line = |all: bool, wrong: u64| {
+            let verified = Verified { all, requests: 2, wrong, ..Verified::default() };
+            let requests = [(9, 9, 9), (9, 9, 9), (9, 8, 8)];
+            InputLengths { verified: Some(&verified), ..lengths(MESSAGES, &requests) }.agreement()
+        };
+        let told = |at_most: &str| {
+            Some(format!(
+                "Input lengths: asked = sent in {at_most}2 of 3 requests (errors -1 to +0, mean -0.3); sent = counted in 3 of 3 \
+                 requests."
+            ))
+        };
+        assert_eq!(line(true, 1), told(""));
+        assert_eq!(line(false, 1), told("at most "));
+        assert_eq!(line(false, 0), told(""));
     }
 
     #[test]

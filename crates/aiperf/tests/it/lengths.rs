@@ -173,6 +173,43 @@ fn a_bos_is_a_constant_of_completions() {
 }
 
 #[test]
+fn lengths_that_counting_again_refutes_are_not_among_the_equal_ones() {
+    // What the template puts around a text depends on the text, which is not to be seen in samples.
+    let moody =
+        TEMPLATE.replace("{{ m.content }}", "{{ m.content }}{% if 'love' in m.content %}<|role|>{% endif %}");
+    let tokenizer = folder(&vocabulary(), Some(&moody));
+    let server = server(&tokenizer, "");
+    let run = |mode: &str| {
+        let line =
+            format!("--apply-chat-template --isl 300 --request-count 24 --verify-lengths {mode} --url");
+        Run::new("profile --model demo --ui none --artifact-dir out --random-seed 7 --osl 4")
+            .args(&line)
+            .arg(url(&server))
+            .arg("--tokenizer")
+            .arg(tokenizer.path().to_str().expect("a path in UTF-8"))
+            .run()
+            .expect_exit(0)
+    };
+    let done = run("all");
+    let found = lengths(&done);
+    let wrong = found["verified"]["wrong"].as_u64().expect("a number");
+    assert!(wrong > 3 && wrong < 24, "{found}");
+    let asked = &found["asked_sent"];
+    assert_eq!((&asked["exact"], &asked["max_error"]), (&json!(24 - wrong), &json!(1)), "{found}");
+    // The server counts what was sent, and not what was said.
+    assert_eq!(found["sent_counted"]["exact"], 24, "{found}");
+    assert!(found.get("difference").is_none(), "{found}");
+    let done = done.shows(&[
+        &format!("Input lengths: asked = sent in {} of 24 requests (errors +0 to +1, mean", 24 - wrong),
+        "sent = counted in 24 of 24 requests",
+        &format!("WARNING: {wrong} of 24 requests that were counted again as a whole have another length than was said"),
+    ]);
+    assert!(!done.stdout.contains("its chat template is not"), "{}", done.stdout);
+    // A sample leaves others of which that is not known.
+    run("sample").shows(&["Input lengths: asked = sent in at most "]);
+}
+
+#[test]
 fn later_turns_are_counted_whole_and_asked_for_their_own_part() {
     let tokenizer = folder(&vocabulary(), Some(TEMPLATE));
     let server = server(&tokenizer, "");
