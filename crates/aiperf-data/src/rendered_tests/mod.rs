@@ -137,7 +137,7 @@ impl Wishes {
             match (Self { isl: least, form: Form::Fixed, ..self }).open(tokenizer) {
                 Ok(_) => return Ok(least),
                 Err(DataError::BelowLeast { asked, least: more, .. }) if asked == least && more > least => {
-                    least = more
+                    least = more;
                 }
                 Err(other) => return Err(other),
             }
