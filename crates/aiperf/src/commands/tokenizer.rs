@@ -171,6 +171,9 @@ impl Findings {
                 format!("{fixed} a request and {wrap} a message, tokens, by AIPerf's linear estimate"),
             ),
         }
+        if problem.is_none() {
+            row("", self.taken_off());
+        }
         for s in samples {
             row(
                 "",
@@ -190,6 +193,28 @@ impl Findings {
         };
         row("System message", accepted(system));
         row("User twice", accepted(consecutive));
+    }
+
+    /// What the estimate takes off, beside what the template really costs.
+    fn taken_off(&self) -> String {
+        let off = self.probe.first_turn_adjustment(0);
+        let marker = self.markers.iter().find(|(target, _)| *target == MarkerTarget::FirstTurnPrefix);
+        let marked = self.probe.first_turn_adjustment(marker.map_or(0, |(_, cost)| cost.estimate));
+        let later = self.probe.later_turn_adjustment();
+        let mut words = format!(
+            "it would take {off} off a first turn, {marked} with a marker, and {later} off a later one"
+        );
+        if let Some((least, most)) = self.first_turn_cost() {
+            let really = if least == most { least.to_string() } else { format!("{least} to {most}") };
+            let _ = write!(words, "; a first turn really costs {really}");
+        }
+        words
+    }
+
+    /// What the template adds to a first turn, least and most of the prompts measured; the tokenizer's own specials taken off.
+    fn first_turn_cost(&self) -> Option<(i64, i64)> {
+        let estimate = self.probe.first_turn_adjustment(0) as i64;
+        self.lengths.first_guess.map(|guess| (estimate + guess.least, estimate + guess.most))
     }
 
     fn marker_rows(&self, row: &mut impl FnMut(&str, String)) {
@@ -274,7 +299,10 @@ impl Findings {
             .markers
             .iter()
             .map(|(target, cost)| {
-                (target.name().to_owned(), json!({"estimate": cost.estimate, "samples": cost.samples}))
+                let off = self.probe.first_turn_adjustment(cost.estimate);
+                let found =
+                    json!({"estimate": cost.estimate, "samples": cost.samples, "first_turn_adjustment": off});
+                (target.name().to_owned(), found)
             })
             .collect();
         let lengths = &self.lengths;
@@ -283,6 +311,9 @@ impl Findings {
                 "file": origin.template,
                 "fixed": self.probe.fixed,
                 "wrap": self.probe.wrap,
+                "first_turn_adjustment": self.probe.first_turn_adjustment(0),
+                "later_turn_adjustment": self.probe.later_turn_adjustment(),
+                "first_turn_cost": self.first_turn_cost().map(|(least, most)| json!({"least": least, "most": most})),
                 "samples": samples,
                 "problem": told(&self.probe.problem),
                 "refuses_system": told(&self.probe.system),

@@ -49,6 +49,13 @@ fn findings_are_told_as_json() {
     assert_eq!(found["prompt_specials"], 1);
     let told = &found["chat_template"];
     assert_eq!((&told["fixed"], &told["wrap"]), (&json!(0), &json!(1)));
+    assert_eq!((&told["first_turn_adjustment"], &told["later_turn_adjustment"]), (&json!(1), &json!(1)));
+    assert_eq!(told["first_turn_cost"], json!({"least": 1, "most": 1}));
+    let marked = &found["markers"]["first_turn_prefix"];
+    assert_eq!(
+        marked["first_turn_adjustment"].as_u64(),
+        marked["estimate"].as_u64().map(|estimate| 1 + estimate)
+    );
     assert_eq!(told["samples"].as_array().map(Vec::len), Some(3));
     assert_eq!(told["samples"][0]["text"], "Hello, how are you today?");
     assert_eq!(told["file"], "tok/chat_template.jinja");
@@ -66,6 +73,18 @@ fn findings_are_told_as_json() {
         lengths["first_guess"],
         json!({"prompts": 40, "exact": 40, "least_error": 0, "most_error": 0})
     );
+}
+
+#[test]
+fn what_the_estimate_would_take_off_is_told_beside_what_the_template_costs() {
+    // A user's wrap is one token shorter than the assistant's, and the estimate takes the mean of both.
+    let template = "<|role|>{% for m in messages %}<|role|>{{ '[' if m.role == 'assistant' }}<|end|>{{ m.content }}<|end|>{% endfor %}\
+                    <|role|>";
+    with_template(template).run().expect_exit(0).shows(&[
+        "Template cost 0 a request and 4 a message, tokens, by AIPerf's linear estimate",
+        "it would take 4 off a first turn,",
+        "with a marker, and 4 off a later one; a first turn really costs 4",
+    ]);
 }
 
 #[test]
