@@ -7,8 +7,9 @@ use crate::error::ConfigError;
 use crate::options::{Id, OPTIONS};
 use crate::place::Place;
 use crate::redact::redact_url;
+use crate::row::row_of;
 use crate::settings::Settings;
-use crate::value::{from_text, parse_bool};
+use crate::value::{Value, from_text, parse_bool};
 use crate::yaml::Env;
 
 /// AIPerf's own variable for certificate checks, the one of its kind that is honoured.
@@ -31,6 +32,15 @@ pub(crate) fn read(env: &Env<'_>, notes: &mut Vec<String>, errors: &mut Vec<Conf
         }
     }
     settings
+}
+
+/// Whether the environment turns the switch `id` on, for commands that make no plan.
+pub fn switch_in_environment(id: Id, env: &dyn Fn(&str) -> Option<String>) -> Result<bool, ConfigError> {
+    let row = row_of(id);
+    let Some(name) = row.env() else { return Ok(false) };
+    let Some(text) = env(&name).filter(|text| !text.is_empty()) else { return Ok(false) };
+    let value = from_text(row, &text).map_err(|trouble| trouble.at(Place::Env(name)))?;
+    Ok(matches!(value, Value::Bool(true)))
 }
 
 /// Whether certificates are checked.

@@ -33,6 +33,9 @@ pub(crate) fn input_config(settings: &Settings, plan: &Plan) -> Json {
     if let Some(revision) = settings.text(Id::TokenizerRevision) {
         put(&mut tokenizer, "revision", revision);
     }
+    if settings.is_on(Id::TokenizerDownload) {
+        put(&mut tokenizer, "download", true);
+    }
     for (id, key) in [(Id::ApplyChatTemplate, "apply_chat_template"), (Id::VerifyLengths, "verify_lengths")] {
         if let Some(value) = settings.get(id).and_then(|s| plain(&s.value)) {
             put(&mut tokenizer, key, value);

@@ -36,6 +36,7 @@ use std::path::Path;
 
 use aiperf_core::plan::Plan;
 
+pub use environment::switch_in_environment;
 pub use error::{ConfigError, Rejected};
 pub use file::{ExpandFormat, expand_file, validate_file};
 pub use help::profile_command;
@@ -56,6 +57,8 @@ pub struct Resolved {
     pub plan: Plan,
     /// Lines for stderr: variables used, forms read generously, options without effect.
     pub notes: Vec<String>,
+    /// Leave to fetch the plan's tokenizer from the hub where it is not here. No part of the plan: it changes no number.
+    pub download_tokenizer: bool,
 }
 
 /// The plan that a command line makes.
@@ -109,7 +112,11 @@ fn resolve_layers(
         return Err(Rejected::Invalid(resolver.errors));
     }
     match resolver.plan(draw_seed, cli_command) {
-        Some(plan) if resolver.errors.is_empty() => Ok(Resolved { plan, notes: resolver.notes }),
+        Some(plan) if resolver.errors.is_empty() => Ok(Resolved {
+            plan,
+            notes: resolver.notes,
+            download_tokenizer: settings.is_on(Id::TokenizerDownload),
+        }),
         _ => Err(Rejected::Invalid(resolver.errors)),
     }
 }

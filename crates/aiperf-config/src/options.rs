@@ -199,9 +199,11 @@ options! {
 
     Tokenizer(&["tokenizer"], "tokenizer.name", Kind::Text, Default::Said("the name of the first model"), Group::Tokenizer,
         "A built-in vocabulary (`builtin`, the others of tiktoken by name), a folder with tokenizer.json or tekken.json, \
-         such a file, or a model in the hub's cache. Nothing is downloaded.");
+         such a file, or a model of the Hugging Face hub: one in its cache, or any with --tokenizer-download.");
     TokenizerRevision(&["tokenizer-revision"], "tokenizer.revision", Kind::Text, Default::Is("main"), Group::Tokenizer,
-        "Branch, tag or commit of a tokenizer in the hub's cache.");
+        "Branch, tag or commit of a tokenizer of the hub.");
+    TokenizerDownload(&["tokenizer-download"], "tokenizer.download", Kind::Bool, Default::Is("false"), Group::Tokenizer,
+        "Fetch a tokenizer that is not here from the hub into the hub's cache. HF_ENDPOINT, HF_TOKEN and HF_HUB_OFFLINE count.");
     ApplyChatTemplate(&["apply-chat-template"], "tokenizer.apply_chat_template", Kind::Bool, Default::Is("false"),
         Group::Tokenizer,
         "Input lengths are those of the whole request as the tokenizer's chat template renders it, and are counted so; otherwise \

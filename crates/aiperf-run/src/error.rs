@@ -61,7 +61,7 @@ pub enum RunError {
     /// A thread could not be started.
     #[error("cannot start a thread: {0}")]
     Thread(#[source] io::Error),
-    /// The tokenizer could not be opened.
+    /// The tokenizer could not be opened, or not be fetched.
     #[error(transparent)]
-    Tokenizer(#[from] aiperf_tokens::TokenizerError),
+    Tokenizer(#[from] aiperf_hub::HubError),
 }

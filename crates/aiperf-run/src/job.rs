@@ -10,6 +10,7 @@ use aiperf_core::plan::{
 use aiperf_core::ticket::Uuid;
 use aiperf_core::url::{BaseUrl, Scheme};
 use aiperf_data::{OpenContext, Visit, Workload};
+use aiperf_hub::Download;
 use aiperf_metrics::Capabilities;
 use aiperf_net::{Client, Endpoint};
 use aiperf_report::ServerCount;
@@ -80,9 +81,11 @@ pub struct Job {
 }
 
 impl Job {
-    /// Opens the tokenizer and the dataset and checks what address, headers and certificates ask of us.
-    pub fn load(plan: Plan) -> Result<Self, RunError> {
-        let tokenizer = plan.tokenizer.as_ref().map(aiperf_tokens::open).transpose()?;
+    /// Opens the tokenizer, which is fetched first where it is missing and `download` allows it, and the dataset, and checks what
+    /// address, headers and certificates ask of us.
+    pub fn load(plan: Plan, download: Download<'_>) -> Result<Self, RunError> {
+        let tokenizer =
+            plan.tokenizer.as_ref().map(|tokenizer| aiperf_hub::open(tokenizer, download)).transpose()?;
         let run_id = format!("{:012x}", random_u64() & 0xffff_ffff_ffff);
         let now = TemplateClock::from_wall_ns(aiperf_os::anchor().wall_ns);
         let workload = aiperf_data::open(&plan, tokenizer.clone(), OpenContext { run_id: &run_id, now })?;
@@ -262,7 +265,7 @@ impl Job {
         };
         let tokenizer = match &self.tokenizer {
             Some(tokenizer) => tokenizer.clone(),
-            None => aiperf_tokens::open(&TokenizerPlan { name: "builtin".into() })?,
+            None => aiperf_hub::open(&TokenizerPlan { name: "builtin".into() }, Download::Never)?,
         };
         let handle = aiperf_sim::start(config, tokenizer, SocketAddr::from(([127, 0, 0, 1], 0)))?;
         let url = loopback(&self.plan.endpoint.url, handle.addr());

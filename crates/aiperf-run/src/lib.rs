@@ -31,6 +31,7 @@ mod shard;
 mod toys;
 mod verify;
 
+pub use aiperf_hub::Download;
 pub use artifacts::Folder;
 pub use error::RunError;
 pub use interrupt::Interrupt;

@@ -32,8 +32,8 @@ pub enum TokenizerError {
     },
     /// A model of the hub is not in the hub's cache.
     #[error(
-        "tokenizer '{name}'{} {problem}{}; nothing is downloaded: pass a folder with the model's tokenizer.json and \
-         tokenizer_config.json, or fill the cache with the hub's own tools{}",
+        "tokenizer '{name}'{} {problem}{}; nothing is downloaded without being asked for: add --tokenizer-download, or pass a \
+         folder with the model's tokenizer.json and tokenizer_config.json{}",
         revision.as_ref().map(|r| format!(" at revision '{r}'")).unwrap_or_default(),
         cache.as_ref().map(|c| format!(" (the cache is {})", c.display())).unwrap_or_default(),
         hint(name, problem),
@@ -60,7 +60,7 @@ pub enum TokenizerError {
     /// Neither a built-in name nor anything on disk.
     #[error(
         "unknown tokenizer '{name}'{}; allowed are {}, a folder that holds a tokenizer.json or a tekken.json, a path to such a \
-         file, or the name of a model in the hub's cache; nothing is downloaded",
+         file, or the name of a model in the hub's cache; --tokenizer-download fetches a model that is not there",
         nearest.map(|n| format!(" (did you mean '{n}'?)")).unwrap_or_default(),
         known.join(", "),
     )]
@@ -98,6 +98,13 @@ pub enum HubProblem {
     NoRevision {
         /// The revisions that are there.
         has: Vec<String>,
+    },
+    /// The model is there without a vocabulary.
+    NoVocabulary {
+        /// Its folder in the cache.
+        folder: PathBuf,
+        /// Names of what the folder holds, sorted, the first few alone.
+        holds: Vec<String>,
     },
     /// No model of that name is there.
     NotCached {
@@ -189,6 +196,12 @@ impl fmt::Display for HubProblem {
                 "cannot be looked up: there is no folder for the hub's cache, which HF_HUB_CACHE or HF_HOME name",
             ),
             Self::NoRevision { has } => write!(f, "is not in the cache, which has its {}", listing(has)),
+            Self::NoVocabulary { folder, holds } => write!(
+                f,
+                "has no tokenizer.json or tekken.json in the cache, where {} holds {}",
+                folder.display(),
+                listing(holds)
+            ),
             Self::NotCached { .. } => f.write_str("is not in the cache of the Hugging Face hub"),
         }
     }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::error::{HubProblem, TokenizerError};
 
 /// The revision that a name without one means.
-const MAIN: &str = "main";
+pub const MAIN: &str = "main";
 const MODEL: &str = "models--";
 
 /// A name on the hub: `OWNER/NAME`, or `NAME` alone, which is looked for under every owner.
@@ -82,15 +82,14 @@ impl HubCache {
         self.folder.as_deref()
     }
 
+    /// The folder of the model `id` alone, whether or not it is there.
+    pub fn model_folder(&self, id: &str) -> Option<PathBuf> {
+        Some(self.folder.as_ref()?.join(format!("{MODEL}{}", id.replace('/', "--"))))
+    }
+
     /// The folder that holds the files of `name`.
     pub fn find(&self, name: HubName<'_>) -> Result<PathBuf, TokenizerError> {
-        let refuse = |problem| TokenizerError::Hub {
-            name: name.id.to_owned(),
-            revision: Some(name.revision).filter(|revision| *revision != MAIN).map(str::to_owned),
-            cache: self.folder.clone(),
-            problem,
-        };
-        let model = self.model(name.id).map_err(refuse)?;
+        let model = self.model(name.id).map_err(|problem| self.refuse(name, problem))?;
         let snapshots = model.join("snapshots");
         // A name of a branch or tag leads to its commit; a commit is a folder itself.
         let commit = fs::read_to_string(model.join("refs").join(name.revision)).ok();
@@ -100,7 +99,17 @@ impl HubCache {
         if inside && snapshot.is_dir() {
             Ok(snapshot)
         } else {
-            Err(refuse(HubProblem::NoRevision { has: revisions(&model) }))
+            Err(self.refuse(name, HubProblem::NoRevision { has: revisions(&model) }))
+        }
+    }
+
+    /// The error for `name` with this `problem`.
+    pub(crate) fn refuse(&self, name: HubName<'_>, problem: HubProblem) -> TokenizerError {
+        TokenizerError::Hub {
+            name: name.id.to_owned(),
+            revision: Some(name.revision).filter(|revision| *revision != MAIN).map(str::to_owned),
+            cache: self.folder.clone(),
+            problem,
         }
     }
 
@@ -108,12 +117,10 @@ impl HubCache {
     /// given, do not count.
     fn model(&self, id: &str) -> Result<PathBuf, HubProblem> {
         let folder = self.folder.as_ref().ok_or(HubProblem::NoCache)?;
-        let wanted = id.replace('/', "--");
-        let exact = folder.join(format!("{MODEL}{wanted}"));
-        if exact.is_dir() {
+        if let Some(exact) = self.model_folder(id).filter(|exact| exact.is_dir()) {
             return Ok(exact);
         }
-        let wanted = wanted.to_lowercase();
+        let wanted = id.replace('/', "--").to_lowercase();
         let mut models: Vec<String> = fs::read_dir(folder)
             .into_iter()
             .flatten()
@@ -267,7 +274,7 @@ mod tests {
         assert!(said.contains("one/twin, two/twin"), "{said}");
         for name in ["7B", "odel-7B", "Other/Model-7B"] {
             let said = find(&cache, name).expect_err("no such model");
-            assert!(said.contains("CACHE") && said.contains("nothing is downloaded"), "{said}");
+            assert!(said.contains("CACHE") && said.contains("--tokenizer-download"), "{said}");
         }
         let said = find(&cache, "Org/Model-8B").expect_err("no such model");
         assert!(said.contains("did you mean 'Org/Model-7B'?"), "{said}");

@@ -8,7 +8,8 @@
 //! * [`Tokenizer::encode`] adds no special tokens, but a special token's text inside the input becomes its single id, as the
 //!   text of a rendered chat template needs. (Mistral's tekken alone has no such texts.)
 //! * [`Tokenizer::count`] is the length of what `encode` appends, by a cheaper way where there is one.
-//! * The network is never used: a tokenizer is built in, a folder, a file, or a model in the hub's cache on disk.
+//! * The network is never used: a tokenizer is built in, a folder, a file, or a model in the hub's cache on disk. What is
+//!   [`missing`] there, others may fetch.
 
 mod clock;
 mod count;
@@ -25,8 +26,9 @@ mod tokenizer;
 pub use clock::TemplateClock;
 pub use count::count_chat;
 pub use error::{CountError, HubProblem, TemplateError, TokenizerError};
-pub use hub::{HubCache, HubName};
-pub use open::{known_encodings, open, open_with};
+pub use hf::COMPANION_FILES;
+pub use hub::{HubCache, HubName, MAIN};
+pub use open::{VOCABULARY_FILES, known_encodings, missing, open, open_folder, open_with};
 pub use probe::{Probe, ProbeSample, probe};
 pub use template::{ChatTemplate, Conversation, SpecialTokens};
 pub use tokenizer::{Kind, Origin, Tokenizer};

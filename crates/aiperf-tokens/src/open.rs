@@ -16,6 +16,9 @@ use crate::tokenizer::Tokenizer;
 /// Mistral's vocabulary in a model's folder.
 const TEKKEN_FILE: &str = "tekken.json";
 
+/// Files of a model's folder by which a tokenizer is opened: the first of them that is there.
+pub const VOCABULARY_FILES: [&str; 2] = [TOKENIZER_FILE, TEKKEN_FILE];
+
 /// The names that are built in, the default first.
 pub fn known_encodings() -> &'static [&'static str] {
     &NAMES
@@ -48,6 +51,9 @@ pub fn open_with(plan: &TokenizerPlan, cache: &HubCache) -> Result<Arc<dyn Token
     match HubName::parse(name) {
         // A name without an owner may be a slip of anything, so it is told of all that is allowed.
         Some(hub) => match cache.find(hub) {
+            Ok(folder) if !has_vocabulary(&folder) => {
+                Err(cache.refuse(hub, HubProblem::NoVocabulary { holds: names_in(&folder)?, folder }))
+            }
             Ok(folder) => open_folder(name, &folder),
             Err(TokenizerError::Hub {
                 problem: HubProblem::NotCached { .. } | HubProblem::NoCache, ..
@@ -58,8 +64,21 @@ pub fn open_with(plan: &TokenizerPlan, cache: &HubCache) -> Result<Arc<dyn Token
     }
 }
 
-/// Opens the tokenizer in `folder`. Where a model brings both forms, the one with the chat template counts.
-fn open_folder(name: &str, folder: &Path) -> Result<Arc<dyn Tokenizer>, TokenizerError> {
+/// The model of the hub that `plan` names, when its vocabulary is neither built in nor on disk nor in `cache`.
+pub fn missing<'a>(plan: &'a TokenizerPlan, cache: &HubCache) -> Option<HubName<'a>> {
+    let name = plan.name.as_str();
+    if Encoding::named(name).is_some() || Path::new(name).exists() {
+        return None;
+    }
+    HubName::parse(name).filter(|hub| !cache.find(*hub).is_ok_and(|folder| has_vocabulary(&folder)))
+}
+
+fn has_vocabulary(folder: &Path) -> bool {
+    VOCABULARY_FILES.iter().any(|file| folder.join(file).is_file())
+}
+
+/// Opens the tokenizer in `folder` under `name`. Where a model brings both forms, the one with the chat template counts.
+pub fn open_folder(name: &str, folder: &Path) -> Result<Arc<dyn Tokenizer>, TokenizerError> {
     if folder.join(TOKENIZER_FILE).is_file() {
         return Ok(Arc::new(HuggingFace::open_folder(name, folder)?));
     }
@@ -107,7 +126,7 @@ mod tests {
                 && text.contains("pass a folder"),
             "{text}"
         );
-        assert!(said("Qwen3-0.6B").contains("a model in the hub's cache; nothing is downloaded"));
+        assert!(said("Qwen3-0.6B").contains("a model in the hub's cache; --tokenizer-download"));
         for path in ["none", "./no/such", "/no/such/folder", "~/x", "../a/b", "a/b/c", "", "a/b@../c"] {
             assert!(said(path).starts_with(&format!("unknown tokenizer '{path}'")), "{path}");
         }
@@ -128,14 +147,23 @@ mod tests {
         std::fs::write(model.join("refs/main"), "abc").expect("a file");
         let open =
             |name: &str| open_with(&TokenizerPlan { name: name.to_owned() }, &HubCache::at(cache.path()));
+        let missing = |name: &str| {
+            missing(&TokenizerPlan { name: name.to_owned() }, &HubCache::at(cache.path())).is_some()
+        };
         let refused = open("org/tiny").expect_err("there is no vocabulary yet").to_string();
         assert!(refused.contains("has no tokenizer.json") && refused.contains("snapshots/abc"), "{refused}");
+        assert!(missing("org/tiny") && missing("org/other"));
         let vocabulary = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/byte_level/tokenizer.json");
         std::fs::copy(vocabulary, snapshot.join("tokenizer.json")).expect("a file");
         for name in ["org/tiny", "tiny", "org/tiny@main", "org/tiny@abc"] {
             let tokenizer = open(name).expect("it is there");
             assert_eq!(tokenizer.name(), name);
             assert_eq!(tokenizer.origin().path.as_deref(), Some(&*snapshot.join("tokenizer.json")));
+            assert!(!missing(name), "{name}");
+        }
+        assert!(missing("org/tiny@v2"));
+        for local in ["builtin", "/no/such/folder", "src", "a b"] {
+            assert!(!missing(local), "{local} is no name of the hub");
         }
     }
 }

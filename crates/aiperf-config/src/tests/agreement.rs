@@ -32,6 +32,7 @@ const PAIRS: &[(&str, &str, &str)] = &[
     ("--num-dataset-entries", "12", "dataset: {entries: 12}"),
     ("--tokenizer", "builtin", "tokenizer: {name: builtin}"),
     ("--tokenizer-revision", "v1", "tokenizer: {revision: v1}"),
+    ("--tokenizer-download", "", "tokenizer: {download: true}"),
     ("--concurrency", "6", "profiling: {concurrency: 6}"),
     ("--request-rate", "2.5", "profiling: {rate: 2.5}"),
     ("--request-count", "60", "profiling: {requests: 60}"),

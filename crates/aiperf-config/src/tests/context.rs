@@ -65,7 +65,7 @@ fn the_template_is_for_endpoints_that_send_messages() {
     let file = tempfile::NamedTempFile::new().expect("a file");
     let line = format!("-m m --input-file {} --apply-chat-template", file.path().display());
     assert!(good(&line).plan.chat_template, "what a file's requests are is counted so");
-    let Resolved { plan, notes } = good(&format!("{line} --use-server-token-count"));
+    let Resolved { plan, notes, .. } = good(&format!("{line} --use-server-token-count"));
     assert!(!plan.chat_template);
     assert_eq!(
         notes,
@@ -82,7 +82,7 @@ fn every_target_has_a_word() {
             let line = format!(
                 "-m m --cache-bust {spelled} --shared-system-prompt-length 9 --warmup-request-count 1"
             );
-            let Resolved { plan, notes } = good(&line);
+            let Resolved { plan, notes, .. } = good(&line);
             assert_eq!(plan.cache_bust, Some(CacheBustPlan { target, run_id: None }), "{spelled}");
             assert!(notes.is_empty(), "{notes:?}");
             assert_eq!(recorded(&plan)["prompts"]["cache_bust"], json!({"target": target.name()}));

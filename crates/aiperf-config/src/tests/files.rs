@@ -78,7 +78,7 @@ fn flags_go_to_the_phases_of_a_file() {
 
 #[test]
 fn a_flat_file_is_read_with_a_note() {
-    let Resolved { plan, notes } = good_file("model: m\nprofiling: {concurrency: 3}\nrandom_seed: 1\n");
+    let Resolved { plan, notes, .. } = good_file("model: m\nprofiling: {concurrency: 3}\nrandom_seed: 1\n");
     assert_eq!((plan.phases[0].concurrency, plan.seed), (Some(3), 1));
     assert_eq!(notes.len(), 1);
     assert!(notes[0].ends_with("they are read as if they stood below 'benchmark:'"), "{notes:?}");

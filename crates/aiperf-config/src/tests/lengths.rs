@@ -81,14 +81,15 @@ fn a_higher_layer_says_a_length_in_its_own_form() {
 
 #[test]
 fn pairs_take_the_place_of_both_lengths() {
-    let Resolved { plan, notes } = good("-m m --seq-dist 256|10,128:60;512,256:40 --isl 3");
-    assert_eq!(notes, ["--isl has no effect: --seq-dist gives both lengths"]);
+    let by_flag = good("-m m --seq-dist 256|10,128:60;512,256:40 --isl 3");
+    let Resolved { plan, notes, .. } = &by_flag;
+    assert_eq!(*notes, ["--isl has no effect: --seq-dist gives both lengths"]);
     let recorded = &plan.input_config["datasets"][0]["prompts"]["sequence_distribution"];
     assert_eq!(
         recorded[0],
         json!({"isl": {"mean": 256.0, "stddev": 10.0}, "osl": {"mean": 128.0}, "probability": 60.0})
     );
-    let by_flag = dataset(Resolved { plan, notes });
+    let by_flag = dataset(by_flag);
     let by_file = prompts_in(
         "{sequenceDistribution: [{isl: {mean: 256, stddev: 10}, osl: 128, probability: 60}, {isl: 512, osl: 256, probability: 40}]}",
     );

@@ -75,7 +75,7 @@ impl File {
 
 #[test]
 fn a_model_is_all_it_takes() {
-    let Resolved { plan, notes } = good("--model m");
+    let Resolved { plan, notes, .. } = good("--model m");
     assert!(notes.is_empty(), "{notes:?}");
     assert_eq!(plan.models, ["m"]);
     assert_eq!(plan.endpoint.url.to_string(), "http://localhost:8000");
@@ -461,7 +461,7 @@ fn flags_win_over_the_environment_over_the_file_over_defaults() {
         ("AIPERF_HEADER", "x:y"),
         ("AIPERF_API_KEY", "no"),
     ];
-    let Resolved { plan, notes } =
+    let Resolved { plan, notes, .. } =
         run_in(&["-f", &path, "--concurrency", "4", "-H", "B:flag"], &vars).expect("sound");
     let phase = &plan.phases[0];
     assert_eq!((phase.concurrency, phase.requests), (Some(4), Some(30)));
@@ -493,7 +493,7 @@ fn keys_come_from_where_they_are_said_to_and_stay_secret() {
     let file = dir.path().join("key");
     std::fs::write(&file, " sk-file \n").expect("written");
     let key = |words: &[&str]| {
-        let Resolved { plan, notes } = run_in(words, &[("MY_KEY", "sk-env")]).expect("sound");
+        let Resolved { plan, notes, .. } = run_in(words, &[("MY_KEY", "sk-env")]).expect("sound");
         let shown = format!("{plan:?}{notes:?}");
         for secret in ["sk-file", "sk-env", "sk-flag"] {
             assert!(!shown.contains(secret), "{shown}");
@@ -521,7 +521,7 @@ fn keys_come_from_where_they_are_said_to_and_stay_secret() {
 
 #[test]
 fn certificate_checks_are_only_turned_off_aloud() {
-    let Resolved { plan, notes } =
+    let Resolved { plan, notes, .. } =
         run_in(&["-m", "m"], &[("AIPERF_HTTP_SSL_VERIFY", "false")]).expect("sound");
     assert!(!plan.endpoint.verify_tls);
     assert_eq!(notes.len(), 1);
@@ -545,13 +545,20 @@ fn a_revision_goes_with_the_name_of_a_model_of_the_hub() {
     ] {
         assert_eq!(name(args).as_deref(), Some(expected), "{args}");
     }
+    for (args, may) in [("", false), ("--tokenizer-download", true), ("--no-tokenizer-download", false)] {
+        assert_eq!(good(&format!("-m o/m {args}")).download_tokenizer, may, "{args}");
+    }
+    let by_variable = run_in(&["-m", "o/m"], &[("AIPERF_TOKENIZER_DOWNLOAD", "true")]).expect("sound");
+    assert!(by_variable.download_tokenizer);
+    let config = good("-m m --tokenizer a/b --tokenizer-download").plan.input_config;
+    assert_eq!(config["tokenizer"], json!({"name": "a/b", "download": true}));
     let config = good("-m m --tokenizer a/b --tokenizer-revision v1").plan.input_config;
     assert_eq!(config["tokenizer"], json!({"name": "a/b", "revision": "v1"}));
 }
 
 #[test]
 fn notes_tell_of_placeholders_and_the_dashboard() {
-    let Resolved { plan, notes } = good("-m mock-model --ui dashboard -vv");
+    let Resolved { plan, notes, .. } = good("-m mock-model --ui dashboard -vv");
     assert_eq!(plan.tokenizer.map(|t| t.name), Some("builtin".to_owned()));
     assert_eq!((plan.runtime.ui, plan.runtime.log_level), (Ui::Simple, LogLevel::Trace));
     assert_eq!(notes.len(), 2, "{notes:?}");

@@ -1,5 +1,6 @@
 //! The server that plays scripts and keeps what it saw.
 
+use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -55,12 +56,28 @@ pub struct Script {
     replies: Vec<Reply>,
     order: Order,
     greeting: Option<Reply>,
+    chooser: Option<Chooser>,
+}
+
+/// Makes a reply from what was asked.
+#[derive(Clone)]
+struct Chooser(Arc<dyn Fn(&SeenRequest) -> Reply + Send + Sync>);
+
+impl fmt::Debug for Chooser {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Chooser")
+    }
 }
 
 impl Script {
     /// Replies in order; the last stays.
     pub fn new(replies: Vec<Reply>) -> Self {
-        Self { replies, order: Order::LastStays, greeting: None }
+        Self { replies, order: Order::LastStays, greeting: None, chooser: None }
+    }
+
+    /// A reply to each request by what it asks for.
+    pub fn by_request(choose: impl Fn(&SeenRequest) -> Reply + Send + Sync + 'static) -> Self {
+        Self { chooser: Some(Chooser(Arc::new(choose))), ..Self::new(Vec::new()) }
     }
 
     /// Replies over and over.
@@ -82,12 +99,16 @@ impl Script {
         ScriptedServer::run(self)
     }
 
-    fn reply(&self, index: usize) -> Option<&Reply> {
-        let last = self.replies.len().checked_sub(1)?;
-        match self.order {
-            Order::LastStays => self.replies.get(index.min(last)),
-            Order::Cycle => self.replies.get(index % self.replies.len()),
+    fn reply(&self, request: &SeenRequest) -> Option<Reply> {
+        if let Some(Chooser(choose)) = &self.chooser {
+            return Some(choose(request));
         }
+        let last = self.replies.len().checked_sub(1)?;
+        let number = match self.order {
+            Order::LastStays => request.index.min(last),
+            Order::Cycle => request.index % self.replies.len(),
+        };
+        self.replies.get(number).cloned()
     }
 }
 
@@ -246,17 +267,15 @@ fn converse(mut stream: TcpStream, connection: usize, state: &State) -> io::Resu
             close_cleanly(&mut stream)?;
             return Ok(End::Asked);
         }
-        let index = {
+        {
             let mut seen = lock(&state.seen);
             request.index = seen.requests.len();
             request.connection = connection;
-            let index = request.index;
-            seen.requests.push(request);
-            index
-        };
+            seen.requests.push(request.clone());
+        }
         state.changed.notify_all();
-        let Some(reply) = state.script.reply(index) else { return Ok(End::Played) };
-        if !play(&mut stream, reply, connection, state)? {
+        let Some(reply) = state.script.reply(&request) else { return Ok(End::Played) };
+        if !play(&mut stream, &reply, connection, state)? {
             return Ok(End::Played);
         }
     }

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use aiperf_sim::scripted::{Reply, Script, ScriptedServer, Signal, Step};
+use aiperf_sim::scripted::{Reply, Script, ScriptedServer, SeenRequest, Signal, Step};
 
 use crate::client::{Client, End};
 
@@ -44,6 +44,20 @@ fn a_cycle_starts_again_and_chunked_requests_are_read() {
     }
     let seen = server.wait_requests(3);
     assert!(seen.iter().all(|r| r.body == b"abcde"), "{seen:?}");
+}
+
+#[test]
+fn replies_are_chosen_by_what_is_asked() {
+    let choose = |request: &SeenRequest| match request.path.as_str() {
+        "/a" => Reply::json(200, "1"),
+        _ => Reply::json(404, &request.index.to_string()),
+    };
+    let server = Script::by_request(choose).start().expect("a port");
+    let mut client = Client::connect(server.addr());
+    for (path, answer) in [("/b", 0), ("/a", 1), ("/b", 2)] {
+        client.send("GET", path, "", "");
+        assert_eq!(client.read().expect("an answer").json(), answer, "{path}");
+    }
 }
 
 #[test]

@@ -14,7 +14,12 @@ const SPECIALS_FILE: &str = "special_tokens_map.json";
 const TEMPLATE_FILE: &str = "chat_template.jinja";
 /// Holds a template alone, as processors of multimodal models write it.
 const TEMPLATE_JSON_FILE: &str = "chat_template.json";
-const TEMPLATE_FOLDER: &str = "additional_chat_templates";
+/// For conversations with tools.
+const TOOL_TEMPLATE_FILE: &str = "additional_chat_templates/tool_use.jinja";
+
+/// Files of a model's folder that say more of a `tokenizer.json`; every one may be missing.
+pub const COMPANION_FILES: [&str; 5] =
+    [CONFIG_FILE, SPECIALS_FILE, TEMPLATE_FILE, TEMPLATE_JSON_FILE, TOOL_TEMPLATE_FILE];
 
 /// The names that `transformers` gives to special tokens.
 const NAMES: [&str; 7] =
@@ -62,7 +67,7 @@ impl Config {
             out.template = template;
             out.tool_template = None;
         }
-        let tool_template = read_source(folder.join(TEMPLATE_FOLDER).join("tool_use.jinja"))?;
+        let tool_template = read_source(folder.join(TOOL_TEMPLATE_FILE))?;
         if tool_template.is_some() {
             out.tool_template = tool_template;
         }

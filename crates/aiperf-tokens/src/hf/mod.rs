@@ -15,6 +15,7 @@ use rustc_hash::FxHashSet;
 use tokenizers::pipeline::{EncodeOptions, Override, PipelineToken, PipelineTokenizer};
 
 use self::canonical::Canonical;
+pub use self::config::COMPANION_FILES;
 use self::config::Config;
 use crate::error::TokenizerError;
 use crate::file::read_text;

@@ -2,6 +2,7 @@
 
 pub(crate) mod completions;
 pub(crate) mod config;
+mod download;
 pub(crate) mod profile;
 pub(crate) mod sim;
 pub(crate) mod tokenizer;

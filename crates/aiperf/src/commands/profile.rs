@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use std::sync::Arc;
 
 use aiperf_config::{Rejected, Resolved};
-use aiperf_run::{Folder, Interrupt, Job, RunError, Screen};
+use aiperf_run::{Download, Folder, Interrupt, Job, RunError, Screen};
 
 use crate::exit::{Exit, FAILED, INTERRUPTED, USAGE};
 use crate::{logging, output, signals};
@@ -40,11 +40,13 @@ pub(crate) fn reject(rejected: &Rejected) -> Exit {
 
 /// Everything that can be wrong before the first request is an error here; from then on the run writes what it has.
 fn benchmark(resolved: Resolved) -> Result<Exit, RunError> {
-    let Resolved { plan, notes } = resolved;
+    let Resolved { plan, notes, download_tokenizer } = resolved;
     for note in &notes {
         output::say(note);
     }
-    let job = Job::load(plan)?;
+    let mut tell = output::say;
+    let download = if download_tokenizer { Download::WhenMissing(&mut tell) } else { Download::Never };
+    let job = Job::load(plan, download)?;
     if !job.plan().seed_given {
         let seed = job.plan().seed;
         output::say(&format!("Random seed drawn for this run: {seed} (give it back with --random-seed)"));

@@ -2,38 +2,37 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use aiperf_core::plan::TokenizerPlan;
 use aiperf_sim::{OPTIONS, SimConfig, SimError};
 use clap::{Arg, ArgMatches, Command, value_parser};
 
+use super::download;
 use crate::exit::{Exit, FAILED, SUCCESS, USAGE};
 use crate::output;
 
 /// The command, made from the simulator's own table of options.
 pub(crate) fn command() -> Command {
-    let mut command = Command::new("sim")
-        .about("Run a simulated OpenAI-compatible inference server")
-        .after_help("The same options work as 'sim://?KEY=VALUE&…' in 'aiperf profile --url'.")
-        .arg(
-            Arg::new("host")
-                .long("host")
-                .default_value("127.0.0.1")
-                .value_parser(value_parser!(IpAddr))
-                .help("Address to listen on"),
-        )
-        .arg(
-            Arg::new("port")
-                .long("port")
-                .default_value("8000")
-                .value_parser(value_parser!(u16))
-                .help("Port to listen on; 0 lets the system choose"),
-        )
-        .arg(
-            Arg::new("tokenizer")
-                .long("tokenizer")
-                .default_value("builtin")
-                .help("Tokenizer that counts prompts: builtin, a folder or a file"),
-        );
+    let mut command =
+        Command::new("sim")
+            .about("Run a simulated OpenAI-compatible inference server")
+            .after_help("The same options work as 'sim://?KEY=VALUE&…' in 'aiperf profile --url'.")
+            .arg(
+                Arg::new("host")
+                    .long("host")
+                    .default_value("127.0.0.1")
+                    .value_parser(value_parser!(IpAddr))
+                    .help("Address to listen on"),
+            )
+            .arg(
+                Arg::new("port")
+                    .long("port")
+                    .default_value("8000")
+                    .value_parser(value_parser!(u16))
+                    .help("Port to listen on; 0 lets the system choose"),
+            )
+            .arg(Arg::new("tokenizer").long("tokenizer").default_value("builtin").help(
+                "Tokenizer that counts prompts: builtin, a folder, a file, or a model in the hub's cache",
+            ))
+            .arg(download::arg());
     for option in OPTIONS {
         command = command.arg(
             Arg::new(option.key)
@@ -64,13 +63,7 @@ fn serve(matches: &ArgMatches) -> Result<Exit, SimError> {
         }
     }
     let name = matches.get_one::<String>("tokenizer").map_or("builtin", String::as_str);
-    let tokenizer = match aiperf_tokens::open(&TokenizerPlan { name: name.to_owned() }) {
-        Ok(tokenizer) => tokenizer,
-        Err(error) => {
-            output::fail(&error);
-            return Ok(Exit(USAGE));
-        }
-    };
+    let Some(tokenizer) = download::open(name, matches) else { return Ok(Exit(USAGE)) };
     let host = matches.get_one::<IpAddr>("host").copied().unwrap_or(IpAddr::from([127, 0, 0, 1]));
     let port = matches.get_one::<u16>("port").copied().unwrap_or(8000);
     let handle = aiperf_sim::start(config, tokenizer, SocketAddr::new(host, port))?;

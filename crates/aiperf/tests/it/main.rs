@@ -1,17 +1,16 @@
 //! The real binary against real sockets: the simulated server and scripted bad servers over loopback.
 
 mod bad_input;
-mod bad_lengths;
 mod bad_servers;
 mod docs;
 mod endpoints;
 mod files;
+mod hub;
 mod lengths;
 mod licences;
 mod load;
 mod markers;
 mod regressions;
-mod rendered;
 mod sessions;
 mod support;
 mod tokenizer;

@@ -1,0 +1,396 @@
+//! What the hub is asked, and what its answers mean.
+
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use aiperf_core::text::{for_terminal, nearest};
+use aiperf_core::url::BaseUrl;
+use http::StatusCode;
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use crate::error::HubError;
+use crate::http::{Answer, Facts, Http, Reading};
+use crate::retry;
+use crate::settings::Settings;
+
+/// Largest answer about a model; the ones with thousands of files are some MiB.
+const ABOUT: usize = 32 << 20;
+/// Largest file; vocabularies of a million tokens have some tens of MiB.
+const FILE: usize = 512 << 20;
+/// Hits of a search that are looked at.
+const HITS: usize = 50;
+/// Models that are told when several may be meant.
+const TOLD: usize = 5;
+/// Longest silence about a file that is on its way.
+const TELL_EVERY: Duration = Duration::from_secs(5);
+/// Characters of a name that came from the hub.
+const NAME: usize = 200;
+
+/// A model at a revision.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Model {
+    /// The commit.
+    pub(crate) commit: String,
+    /// Paths of its files; `None` when the hub does not tell.
+    pub(crate) files: Option<Vec<String>>,
+}
+
+/// A file that came, or that need not come.
+pub(crate) struct File {
+    pub(crate) etag: String,
+    /// `None` when its bytes are there already.
+    pub(crate) bytes: Option<Vec<u8>>,
+}
+
+/// A model as a search finds it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+struct Hit {
+    id: String,
+    #[serde(default)]
+    downloads: u64,
+}
+
+#[derive(Deserialize)]
+struct About {
+    sha: Option<String>,
+    siblings: Option<Vec<Sibling>>,
+}
+
+#[derive(Deserialize)]
+struct Sibling {
+    rfilename: String,
+}
+
+/// Asks the hub, more than once where that may help.
+pub(crate) struct Hub<'a> {
+    http: Http,
+    tell: &'a mut dyn FnMut(&str),
+}
+
+impl<'a> Hub<'a> {
+    pub(crate) fn new(settings: Settings, tell: &'a mut dyn FnMut(&str)) -> Self {
+        Self { http: Http::new(settings), tell }
+    }
+
+    /// The hub, as it is told.
+    pub(crate) fn endpoint(&self) -> String {
+        self.http.settings().endpoint.to_string()
+    }
+
+    /// Says one line.
+    pub(crate) fn tell(&mut self, line: &str) {
+        (self.tell)(line);
+    }
+
+    fn has_token(&self) -> bool {
+        self.http.settings().authorization.is_some()
+    }
+
+    /// The model `id` at `revision`; `None` when the hub knows none of that name, or does not say so to us.
+    pub(crate) async fn model(&mut self, id: &str, revision: &str) -> Result<Option<Model>, HubError> {
+        let url = self.url(&format!("api/models/{id}/revision/{}", escaped(revision)), None);
+        let answer = self.ask(&url, None, &|_| true, ABOUT).await?;
+        if answer.status == StatusCode::OK {
+            return read_model(&url, &answer).map(Some);
+        }
+        match answer.code().as_deref() {
+            Some("RevisionNotFound") => Err(HubError::NoRevision {
+                id: id.to_owned(),
+                revision: revision.to_owned(),
+                endpoint: self.endpoint(),
+            }),
+            Some("GatedRepo") => Err(self.gated(id)),
+            Some("RepoNotFound") => Ok(None),
+            // Without a token the hub says the same of what is private and of what is not there.
+            _ if answer.status == StatusCode::NOT_FOUND => Ok(None),
+            _ if answer.status == StatusCode::UNAUTHORIZED && !self.has_token() => Ok(None),
+            _ => Err(self.refused(&url, &answer)),
+        }
+    }
+
+    /// The id of the model that `name`, which no model has, is meant for.
+    pub(crate) async fn alias(&mut self, name: &str) -> Result<String, HubError> {
+        let url = self.url("api/models", Some(format!("search={}&limit={HITS}", escaped(name))));
+        let answer = self.ask(&url, None, &|_| true, ABOUT).await?;
+        if answer.status != StatusCode::OK {
+            return Err(self.refused(&url, &answer));
+        }
+        let hits: Vec<Hit> = read_json(&url, &answer)?;
+        match choose(name, hits) {
+            Choice::One(id) if is_id(&id) => Ok(id),
+            Choice::One(id) => Err(foreign(&url, format!("it finds a model '{}'", for_terminal(&id, NAME)))),
+            Choice::None => Err(self.no_model(name)),
+            Choice::Several(likely) => {
+                let shown = |hit: &Hit| (for_terminal(&hit.id, NAME), hit.downloads);
+                let likely = likely.iter().take(TOLD).map(shown).collect();
+                Err(HubError::Ambiguous { name: name.to_owned(), endpoint: self.endpoint(), likely })
+            }
+        }
+    }
+
+    pub(crate) fn no_model(&self, name: &str) -> HubError {
+        let known = aiperf_tokens::known_encodings().iter().copied();
+        HubError::NoModel {
+            name: name.to_owned(),
+            endpoint: self.endpoint(),
+            has_token: self.has_token(),
+            // Nobody means a built-in name with an owner.
+            nearest: if name.contains('/') { None } else { nearest(name, known) },
+        }
+    }
+
+    /// A file of the model `id` at `commit`; `None` when there is no such file, which is an error for one that `is_listed`.
+    /// `has_blob` says which bytes need not come.
+    pub(crate) async fn file(
+        &mut self,
+        id: &str,
+        commit: &str,
+        file: &str,
+        is_listed: bool,
+        has_blob: &dyn Fn(&str) -> bool,
+    ) -> Result<Option<File>, HubError> {
+        let url = self.url(&format!("{id}/resolve/{commit}/{file}"), None);
+        let wants =
+            |facts: &Facts| !facts.etag.as_deref().is_some_and(|etag| is_name(etag) && has_blob(etag));
+        let answer = self.ask(&url, Some(file), &wants, FILE).await?;
+        match answer.status {
+            StatusCode::OK => {}
+            StatusCode::NOT_FOUND if !is_listed => return Ok(None),
+            StatusCode::UNAUTHORIZED if !self.has_token() => return Err(self.gated(id)),
+            _ if answer.code().as_deref() == Some("GatedRepo") => return Err(self.gated(id)),
+            _ => return Err(self.refused(&url, &answer)),
+        }
+        match answer.facts.etag {
+            Some(etag) if is_name(&etag) => Ok(Some(File { etag, bytes: answer.body })),
+            Some(etag) => {
+                Err(foreign(&url, format!("its ETag '{}' is no name of a file", for_terminal(&etag, NAME))))
+            }
+            None => Err(foreign(&url, "it gives no ETag".to_owned())),
+        }
+    }
+
+    /// A good answer, or one whose status says what is wrong for good. `file` is told of while it comes.
+    async fn ask(
+        &mut self,
+        url: &BaseUrl,
+        file: Option<&str>,
+        wants: &dyn Fn(&Facts) -> bool,
+        cap: usize,
+    ) -> Result<Answer, HubError> {
+        let mut attempts = 1;
+        loop {
+            let mut progress = Progress { file, told: Instant::now() };
+            let tell = &mut *self.tell;
+            let mut on_bytes = |received, total| {
+                if let Some(line) = progress.line(received, total, Instant::now()) {
+                    tell(&line);
+                }
+            };
+            let mut reading = Reading { cap, wants, progress: &mut on_bytes };
+            let (detail, asked, may_pass) = match self.http.get(url, &mut reading).await {
+                Ok(answer) if !retry::is_passing(answer.status) => return Ok(answer),
+                Ok(answer) => {
+                    let mut detail = format!("it answers {}", answer.status);
+                    if let Some(said) = answer.said() {
+                        // Writing to a String cannot fail.
+                        let _ = write!(detail, ": {said}");
+                    }
+                    (detail, retry::asked(&answer.headers, Timestamp::now()), true)
+                }
+                Err(trouble) => (trouble.to_string(), None, trouble.is_passing()),
+            };
+            let Some(wait) = retry::pause(attempts, asked).filter(|_| may_pass) else {
+                return Err(HubError::Unreachable { url: url.to_string(), attempts, detail, asked });
+            };
+            attempts += 1;
+            self.tell(&format!(
+                "{url}: {detail}; attempt {attempts} of {} in {} s",
+                retry::ATTEMPTS,
+                wait.as_secs_f64()
+            ));
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    fn url(&self, path: &str, query: Option<String>) -> BaseUrl {
+        let endpoint = &self.http.settings().endpoint;
+        BaseUrl { path: format!("{}/{path}", endpoint.path), query, ..endpoint.clone() }
+    }
+
+    fn gated(&self, id: &str) -> HubError {
+        HubError::Gated { id: id.to_owned(), endpoint: self.endpoint(), has_token: self.has_token() }
+    }
+
+    fn refused(&self, url: &BaseUrl, answer: &Answer) -> HubError {
+        let said = answer.said();
+        if answer.status == StatusCode::UNAUTHORIZED && self.has_token() {
+            return HubError::TokenRefused { endpoint: self.endpoint(), said };
+        }
+        HubError::Refused { url: url.to_string(), status: answer.status, said }
+    }
+}
+
+/// What a file's way is told by.
+struct Progress<'a> {
+    file: Option<&'a str>,
+    told: Instant,
+}
+
+impl Progress<'_> {
+    /// A line when it is time for one.
+    fn line(&mut self, received: u64, total: Option<u64>, now: Instant) -> Option<String> {
+        let file = self.file?;
+        if now.saturating_duration_since(self.told) < TELL_EVERY {
+            return None;
+        }
+        self.told = now;
+        let of = total.map(|total| format!(" of {}", size(total))).unwrap_or_default();
+        Some(format!("  {file}: {}{of} so far", size(received)))
+    }
+}
+
+/// A size as people read it.
+pub(crate) fn size(bytes: u64) -> String {
+    match bytes {
+        0..1_000 => format!("{bytes} bytes"),
+        1_000..100_000 => format!("{:.1} kB", bytes as f64 / 1e3),
+        _ => format!("{:.1} MB", bytes as f64 / 1e6),
+    }
+}
+
+/// What a search comes to.
+#[derive(Debug, PartialEq, Eq)]
+enum Choice {
+    One(String),
+    /// The most downloaded first.
+    Several(Vec<Hit>),
+    None,
+}
+
+/// AIPerf's rule: the model of exactly that name, whatever its case; else the most downloaded of those whose name without the
+/// owner it is; else nobody can tell.
+fn choose(name: &str, mut hits: Vec<Hit>) -> Choice {
+    let name = name.to_lowercase();
+    hits.truncate(HITS);
+    // Stable: where two are downloaded as often, the hub's own order counts.
+    hits.sort_by_key(|hit| std::cmp::Reverse(hit.downloads));
+    let exact = hits.iter().find(|hit| hit.id.to_lowercase() == name);
+    let ending = format!("/{name}");
+    match exact.or_else(|| hits.iter().find(|hit| hit.id.to_lowercase().ends_with(&ending))) {
+        Some(hit) => Choice::One(hit.id.clone()),
+        None if hits.is_empty() => Choice::None,
+        None => Choice::Several(hits),
+    }
+}
+
+fn read_model(url: &BaseUrl, answer: &Answer) -> Result<Model, HubError> {
+    let About { sha, siblings } = read_json(url, answer)?;
+    match sha {
+        Some(commit) if is_name(&commit) => Ok(Model {
+            commit,
+            files: siblings.map(|all| all.into_iter().map(|sibling| sibling.rfilename).collect()),
+        }),
+        _ => Err(foreign(url, "it gives no commit of the model".to_owned())),
+    }
+}
+
+fn read_json<T: for<'de> Deserialize<'de>>(url: &BaseUrl, answer: &Answer) -> Result<T, HubError> {
+    let body = answer.body.as_deref().unwrap_or_default();
+    serde_json::from_slice(body).map_err(|e| foreign(url, e.to_string()))
+}
+
+fn foreign(url: &BaseUrl, detail: String) -> HubError {
+    HubError::Foreign { url: url.to_string(), detail }
+}
+
+/// Commits and ETags name files and folders of the cache, so they must not lead out of it.
+fn is_name(text: &str) -> bool {
+    !text.is_empty()
+        && text.len() <= 128
+        && !text.starts_with('.')
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+}
+
+/// A search may find only what a user could have named.
+fn is_id(id: &str) -> bool {
+    aiperf_tokens::HubName::parse(id).is_some_and(|name| name.id == id)
+}
+
+/// `text` as a part of a path or a value of a query.
+fn escaped(text: &str) -> String {
+    text.bytes().fold(String::with_capacity(text.len()), |mut out, byte| {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
+            out.push(char::from(byte));
+        } else {
+            // Writing to a String cannot fail.
+            let _ = write!(out, "%{byte:02X}");
+        }
+        out
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hits(list: &[(&str, u64)]) -> Vec<Hit> {
+        list.iter().map(|(id, downloads)| Hit { id: (*id).to_owned(), downloads: *downloads }).collect()
+    }
+
+    #[test]
+    fn a_name_means_the_model_of_that_name_or_the_most_downloaded_one_that_ends_so() {
+        let found = hits(&[("a/Tiny", 1), ("b/tiny", 9), ("c/tiny-2", 50), ("tiny", 0), ("d/nottiny", 99)]);
+        assert_eq!(choose("TINY", found.clone()), Choice::One("tiny".to_owned()));
+        assert_eq!(choose("A/tiny", found.clone()), Choice::One("a/Tiny".to_owned()));
+        let without = hits(&[("a/Tiny", 1), ("b/tiny", 9), ("c/tiny-2", 50), ("d/nottiny", 99)]);
+        assert_eq!(choose("tiny", without), Choice::One("b/tiny".to_owned()));
+        let ranked = hits(&[("d/nottiny", 99), ("c/tiny-2", 50), ("a/Tiny", 1)]);
+        assert_eq!(
+            choose("iny", hits(&[("a/Tiny", 1), ("d/nottiny", 99), ("c/tiny-2", 50)])),
+            Choice::Several(ranked)
+        );
+        assert_eq!(choose("tiny", Vec::new()), Choice::None);
+    }
+
+    #[test]
+    fn only_the_first_hits_count() {
+        let mut many = hits(&[("o/other", 1); HITS]);
+        many.push(Hit { id: "o/tiny".to_owned(), downloads: 7 });
+        assert!(matches!(choose("tiny", many), Choice::Several(list) if list.len() == HITS));
+    }
+
+    #[test]
+    fn names_stay_in_their_folder() {
+        for good in ["abc", "a-b_c.d", "0f"] {
+            assert!(is_name(good), "{good}");
+        }
+        for bad in ["", ".", "..", ".a", "a/b", "a\\b", "a b", "ä", "a\0"] {
+            assert!(!is_name(bad), "{bad}");
+        }
+        assert!(!is_name(&"a".repeat(129)));
+        assert!(is_id("o/m") && is_id("m") && !is_id("o/../m") && !is_id("o/m@v1"));
+    }
+
+    #[test]
+    fn text_in_an_address_is_escaped() {
+        assert_eq!(escaped("refs/pr/3"), "refs%2Fpr%2F3");
+        assert_eq!(escaped("a-b_c.d~e&f=ü"), "a-b_c.d~e%26f%3D%C3%BC");
+    }
+
+    #[test]
+    fn a_long_way_is_told_of_now_and_then() {
+        let start = Instant::now();
+        let mut progress = Progress { file: Some("tokenizer.json"), told: start };
+        assert_eq!(progress.line(1, None, start), None);
+        let later = start + TELL_EVERY;
+        let line = progress.line(4_200_000, Some(11_400_000), later).expect("it is time");
+        assert_eq!(line, "  tokenizer.json: 4.2 MB of 11.4 MB so far");
+        assert_eq!(progress.line(5_000_000, None, later), None);
+        assert_eq!(
+            progress.line(900, None, later + TELL_EVERY).expect("it is time"),
+            "  tokenizer.json: 900 bytes so far"
+        );
+        assert_eq!(Progress { file: None, told: start }.line(1, None, later), None);
+    }
+}
