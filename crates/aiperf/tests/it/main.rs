@@ -1,6 +1,7 @@
 //! The real binary against real sockets: the simulated server and scripted bad servers over loopback.
 
 mod bad_input;
+mod bad_lengths;
 mod bad_servers;
 mod docs;
 mod endpoints;
@@ -11,6 +12,7 @@ mod licences;
 mod load;
 mod markers;
 mod regressions;
+mod rendered;
 mod sessions;
 mod support;
 mod tokenizer;
