@@ -3,7 +3,8 @@
 //! A block's text is a function of (seed, scope, id), whatever comes before it. Each begins with a word behind a space, where
 //! vocabularies split a text anyhow, so blocks side by side are the sum of their tokens and need no special token between them: one
 //! in a user's text would end the message for servers that read special tokens in contents. Only at the very beginning of a prompt
-//! the space is left out, as templates drop it there.
+//! the space is left out, as templates drop it there. For a vocabulary that does not keep words apart blocks need not add up; then the prompt
+//! is made exact as a whole, at the cost of its last words.
 
 use std::sync::Arc;
 

@@ -17,6 +17,8 @@ const SAMPLE: &str = "words and more words";
 const LOOSE: &str = " \n words and more words \n\n";
 /// A reply that few templates would write otherwise.
 const FIGURES: &str = "8 2 0 9 4 7";
+/// What a request counts that the template refuses: more than any that is asked for.
+const REFUSED: usize = u32::MAX as usize;
 /// Roles as templates know them.
 const SYSTEM: &str = "system";
 const USER: &str = "user";
@@ -75,7 +77,7 @@ pub(crate) struct Place<'a> {
 impl Place<'_> {
     /// The slot in which all is `tokens`.
     pub(crate) fn slot(&self, tokens: usize) -> Slot<'_> {
-        Slot { before: &self.before, after: &self.after, ..Slot::bare(tokens) }
+        Slot { before: &self.before, after: &self.after, is_tight: true, ..Slot::bare(tokens) }
     }
 }
 
@@ -214,8 +216,8 @@ impl Framing {
 
     fn render<'a>(&self, contents: impl Iterator<Item = &'a str>) -> usize {
         let messages: Vec<Message<'_>> = self.roles.iter().copied().zip(contents).collect();
-        // What a template refuses of one text but not of another is found by whoever counts the request again.
-        self.renderer.count(&messages, self.renderer.generation()).unwrap_or(0)
+        // A text that the template refuses, though not others, is none that fits.
+        self.renderer.count(&messages, self.renderer.generation()).unwrap_or(REFUSED)
     }
 
     /// Where a later user message goes, and whether it must be rendered.
@@ -234,7 +236,7 @@ impl Framing {
     pub(crate) fn render_later(&self, user: &str) -> usize {
         let Later::Rendered { without } = self.later else { return 0 };
         let talk = [(USER, SAMPLE), (ASSISTANT, FIGURES), (USER, user)];
-        self.renderer.count(&talk, false).unwrap_or(0).saturating_sub(without)
+        self.renderer.count(&talk, false).unwrap_or(REFUSED).saturating_sub(without)
     }
 }
 

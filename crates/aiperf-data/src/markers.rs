@@ -77,16 +77,21 @@ impl Marking {
         if self.target.is_warmup_isolation() {
             return count(&self.of(0, "").put(text));
         }
-        // No vocabulary cuts an ASCII letter in two, so the other digits are at most a token each.
-        let with = |digit: &str| {
+        // The first and the last digit may merge with what is beside them; no vocabulary cuts an ASCII letter in two, so the others are
+        // at most a token each.
+        let with = |(first, last): (char, char)| {
             let text = if self.target.is_suffix() {
-                format!("{text}\n\n[rid:{digit}]")
+                format!("{text}\n\n[rid:{first}{last}]")
             } else {
-                format!("[rid:{digit}]\n\n{text}")
+                format!("[rid:{first}{last}]\n\n{text}")
             };
-            count(&text) + DIGITS - 1
+            // Two that are one token side by side are two apart.
+            count(&text).max(count(&text.replacen(&format!("{first}{last}"), &first.to_string(), 1)) + 1)
+                + DIGITS
+                - 2
         };
-        ["0", "9", "a", "f"].into_iter().map(with).max().unwrap_or_default()
+        let digits = || "0123456789abcdef".chars();
+        digits().flat_map(|first| digits().map(move |last| (first, last))).map(with).max().unwrap_or_default()
     }
 }
 

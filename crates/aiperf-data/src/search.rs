@@ -12,7 +12,7 @@ use crate::slot::{SHORTEST, Slot};
 /// Starts tried, one piece after the other.
 const STARTS: usize = 16;
 /// Pieces that may be nothing to a tokenizer, one after the other, before it is given up.
-const MOST_IDLE: usize = 1 << 20;
+const MOST_IDLE: usize = 1 << 23;
 /// Most pieces given up at the end to make room for others.
 const MOST_GIVEN_UP: usize = 4;
 /// Pieces tried in place of those given up.
@@ -113,7 +113,7 @@ impl Tries<'_> {
             if high_count == tokens {
                 return Some(high);
             }
-            if high_count <= low_count && high > 8 * tokens.max(MOST_IDLE) {
+            if high_count <= low_count && high > tokens.saturating_mul(8).max(MOST_IDLE) {
                 return None;
             }
             (low, low_count) = (high, high_count);

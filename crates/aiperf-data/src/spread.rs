@@ -38,10 +38,12 @@ fn sample(plan: &LengthPlan, draws: &mut Draws, fixed: f64) -> Sample {
         LengthShape::Normal { mean, stddev } => {
             Sample::Drawn(fixed + draws.positive_normal(*mean - fixed, *stddev))
         }
+        LengthShape::LogNormal { median, .. } if *median <= fixed => Sample::Given(*median),
         LengthShape::LogNormal { mean, median } => {
+            let (mean, median) = (mean - fixed, median - fixed);
             // The mean of a log-normal is its median times e^(sigma²/2).
             let sigma = (2.0 * ln(mean / median)).max(0.0).sqrt();
-            Sample::Drawn(median * exp(sigma * draws.normal()))
+            Sample::Drawn(fixed + median * exp(sigma * draws.normal()))
         }
         LengthShape::Peaks(peaks) => {
             choose(peaks, draws).map_or(Sample::Given(1.0), |p| sample(p, draws, fixed))
@@ -51,8 +53,9 @@ fn sample(plan: &LengthPlan, draws: &mut Draws, fixed: f64) -> Sample {
     let clamp =
         |x: f64| x.max(plan.least.unwrap_or(f64::NEG_INFINITY)).min(plan.most.unwrap_or(f64::INFINITY));
     match sample {
-        Sample::Given(x) => Sample::Given(clamp(x)),
-        Sample::Drawn(x) => Sample::Drawn(clamp(x)),
+        // A bound that leaves no room is the plan's own length, too.
+        Sample::Drawn(x) if plan.most.is_none_or(|most| most > fixed) => Sample::Drawn(clamp(x)),
+        Sample::Given(x) | Sample::Drawn(x) => Sample::Given(clamp(x)),
     }
 }
 
@@ -283,6 +286,28 @@ mod tests {
             assert!(lengths.contains(&90) && lengths.contains(&110));
         }
         assert_eq!(bounded(LengthShape::Normal { mean: 5.0, stddev: 0.0 })[0], 90);
+    }
+
+    #[test]
+    fn what_cannot_be_left_out_is_below_every_drawn_length() {
+        let least = |plan: &LengthPlan| {
+            let stream = Key::new(3).purpose("test");
+            (0..400).map(|i| draw_length_above(plan, &mut stream.at(i), 30)).min()
+        };
+        for shape in [
+            LengthShape::Normal { mean: 40.0, stddev: 30.0 },
+            LengthShape::LogNormal { mean: 60.0, median: 40.0 },
+        ] {
+            assert_eq!(least(&plan(shape.clone(), None, None)).map(|n| n > 30), Some(true));
+            // What the plan's own numbers leave no room for stays as it is, to be refused.
+            assert_eq!(least(&plan(shape, None, Some(25.0))), Some(25));
+        }
+        for shape in [
+            LengthShape::Normal { mean: 30.0, stddev: 30.0 },
+            LengthShape::LogNormal { mean: 60.0, median: 30.0 },
+        ] {
+            assert_eq!(least(&plan(shape, None, None)), Some(30));
+        }
     }
 
     #[test]

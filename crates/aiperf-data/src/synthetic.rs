@@ -196,7 +196,7 @@ impl Synthetic {
         let on_user = marking.filter(|_| !self.marks_system());
         let Some(framing) = &self.framing else {
             let first = least_with(on_user, &bare) as u64 + self.specials;
-            return Ok(Least { first: first.max(1), later: 1 });
+            return Ok(Least { first: first.max(1), later: 1 + self.specials });
         };
         // With a marker on the system message and without, where both come.
         let marked = marking.and_then(|m| m.marker(Visit { session: 0, warmup: true }, ""));
@@ -282,6 +282,13 @@ impl Synthetic {
     /// Number of turn `turn` of an entry among all turns.
     fn number(&self, entry: u64, turn: u64) -> u64 {
         turn * self.entries as u64 + entry
+    }
+
+    /// Where a turn of a conversation of `count` turns stands among all turns, as models are given out: one conversation after the other
+    /// where all have as many turns, else as turns are numbered.
+    fn place_of(&self, entry: u64, turn: u64, count: u64) -> u64 {
+        let are_alike = self.totals.turns == self.entries as u64 * count;
+        if are_alike { entry * count + turn } else { self.number(entry, turn) }
     }
 
     fn turns_of(&self, entry: u64) -> u64 {
@@ -516,7 +523,7 @@ impl Workload for Synthetic {
                 _ => self.later_turn(entry, turn)?,
             };
             turns.push(Turn {
-                model: self.models.of_turn(entry * count + turn).to_owned(),
+                model: self.models.of_turn(self.place_of(entry, turn, count)).to_owned(),
                 role: None,
                 texts,
                 max_tokens: self.output(entry, turn),

@@ -195,10 +195,12 @@ impl Random {
                 draft = draft_of(bare);
                 made = slot.count(tokenizer, tight(&draft.text));
             }
-            bare = longest(tokenizer, &draft.ids, slot);
         }
         if made == slot.tokens && !tight(&draft.text).is_empty() {
             return Ok(tight(&draft.text).to_owned());
+        }
+        if slot.render.is_some() {
+            bare = longest(tokenizer, &draft.ids, slot);
         }
         mend(tokenizer, &draft, bare, slot)
     }
