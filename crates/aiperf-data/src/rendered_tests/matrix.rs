@@ -15,7 +15,7 @@ use crate::markers::marker;
 use crate::workload::Visit;
 
 /// Some of each template.
-const CASES: u64 = 26 * KINDS.len() as u64;
+const CASES: u64 = 20 * KINDS.len() as u64;
 
 fn drawn(draw: &mut Draws, template: bool, case: u64) -> Wishes {
     let tokens = 1 + draw.below(40);
@@ -69,7 +69,7 @@ impl Wrong {
         let Self { checked, found } = self;
         let shown: Vec<&str> = found.iter().take(1000).map(|one| one.get(..460).unwrap_or(one)).collect();
         assert!(found.is_empty(), "{} of {checked} are wrong:\n{}", found.len(), shown.join("\n"));
-        assert!(checked > 500, "{checked}");
+        assert!(checked > 400, "{checked}");
     }
 }
 
@@ -198,16 +198,16 @@ fn every_part_of_a_request_has_its_length_as_rendered() {
         seen.insert((kind.name, word(wishes)));
     }
     wrong.none();
-    assert!(doubled < 50, "{doubled}");
+    assert!(doubled < 40, "{doubled}");
     // Draws reach most of the matrix: 13 templates with 7 markers and 3 corpora.
-    assert!(seen.len() > 150 && lengths.len() > 200, "{} cells, {} lengths", seen.len(), lengths.len());
+    assert!(seen.len() > 120 && lengths.len() > 150, "{} cells, {} lengths", seen.len(), lengths.len());
 }
 
 #[test]
 fn contents_have_their_bare_lengths_without_a_template() {
     let draws = Key::new(2).purpose("test.rendered");
     let mut wrong = Wrong::default();
-    for case in 0..CASES / 3 {
+    for case in 0..CASES / 2 {
         let mut draw = draws.at(case);
         let vocabulary = draw.position(VOCABULARIES.len());
         let tokenizer = tokenizer(vocabulary, 0);
@@ -255,7 +255,7 @@ fn contents_have_their_bare_lengths_without_a_template() {
 #[test]
 fn what_is_sent_is_a_function_of_plan_and_position() {
     let draws = Key::new(3).purpose("test.rendered");
-    for case in 0..30 {
+    for case in 0..20 {
         let mut draw = draws.at(case);
         let tokenizer = tokenizer(draw.position(VOCABULARIES.len()), [0, 4, 5][draw.position(3)]);
         let wishes = drawn(&mut draw, true, case);
