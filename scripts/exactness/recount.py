@@ -20,6 +20,9 @@ from transformers import AutoTokenizer
 SAMPLES = ["Some plain words.", "the word", "Zebra and 12"]
 
 
+# Stands for a content to find its place; part of no template.
+PLACE = "QzPlaceQz"
+
 class Counter:
     def __init__(self, folder, reply_end, user_end):
         self.tokenizer = AutoTokenizer.from_pretrained(folder)
@@ -104,10 +107,12 @@ class Counter:
         content = messages[-1]["content"]
         first = messages[0]
         text = self.render(messages, more)
-        at = text.rfind(content)
-        if at < 0:
+        # A short content can stand in the template itself, so its place is found with another in it.
+        at = self.render(messages[:-1] + [dict(messages[-1], content=PLACE)], more).rfind(PLACE)
+        if not text.startswith(content, at):
             content = content.strip()
-            at = text.rfind(content)
+        if not text.startswith(content, at):
+            raise SystemExit("the last turn is not where its place is in the rendered request")
         begin = text.rfind(self.reply_end, 0, at)
         if at < 0 or begin < 0:
             raise SystemExit("the last turn is not found in the rendered request")

@@ -195,8 +195,12 @@ impl Synthetic {
         }
         let on_user = marking.filter(|_| !self.marks_system());
         let Some(framing) = &self.framing else {
-            let first = least_with(on_user, &bare) as u64 + self.specials;
-            return Ok(Least { first: first.max(1), later: 1 + self.specials });
+            // Behind a prefix nothing need follow.
+            let text = match (on_user, self.prefixes) {
+                (None, Some(_)) => 0,
+                _ => least_with(on_user, &bare) as u64,
+            };
+            return Ok(Least { first: (text + self.specials).max(1), later: 1 + self.specials });
         };
         // With a marker on the system message and without, where both come.
         let marked = marking.and_then(|m| m.marker(Visit { session: 0, warmup: true }, ""));
@@ -253,6 +257,7 @@ impl Synthetic {
         match (turn, text) {
             (0, 0) => self.least.first,
             // The marker is on the first text alone.
+            (0, _) if self.prefixes.is_some() => self.specials.max(1),
             (0, _) => 1 + self.specials,
             _ => self.least.later,
         }
