@@ -51,7 +51,7 @@ pub enum DataError {
     },
     /// A system message too short for the marker on it.
     #[error(
-        "a shared system prompt of {asked} tokens has no room for its cache-bust marker: the least possible is {least}; ask for more, or \
+        "--shared-system-prompt-length: a shared system prompt of {asked} tokens has no room for its cache-bust marker: the least possible is {least}; ask for more, or \
          put the marker on the first turn (--cache-bust first_turn_prefix)"
     )]
     SystemBelowLeast {
@@ -61,8 +61,13 @@ pub enum DataError {
         least: u64,
     },
     /// The chat template refuses a request of this shape.
-    #[error("the chat template takes no {}: {problem}; drop what asks for it, or --apply-chat-template", what.trim_start_matches("a "))]
+    #[error(
+        "the chat template takes no {}: {problem}; drop what asks for it, or --apply-chat-template (the template is in {file})",
+        what.trim_start_matches("a ")
+    )]
     Template {
+        /// Where it is.
+        file: String,
         /// What it was given.
         what: &'static str,
         /// Its own words.
@@ -73,6 +78,19 @@ pub enum DataError {
     Blocks {
         /// Why.
         problem: crate::blocks::BlocksError,
+    },
+    /// The chat template leaves out what messages say.
+    #[error(
+        "the chat template in {file} leaves out what messages say: with a text of more than {asked} tokens its request has {reached}, so \
+         an ISL that makes {asked} cannot be had (--isl); take another template, or drop --apply-chat-template"
+    )]
+    TemplateLosesText {
+        /// Tokens asked of a request, or of a later turn.
+        asked: u64,
+        /// Tokens it has with a text longer than that.
+        reached: u64,
+        /// Where the template is.
+        file: String,
     },
     /// Several texts in a message, where lengths are those of the rendered request.
     #[error(

@@ -90,8 +90,11 @@ impl Framing {
         later: bool,
     ) -> Result<Self, DataError> {
         let generation = renderer.generation();
-        let refuses =
-            |what: &'static str| move |problem: TemplateError| DataError::Template { what, problem };
+        let file = renderer.file();
+        let refuses = |what: &'static str| {
+            let file = &file;
+            move |problem: TemplateError| DataError::Template { file: file.clone(), what, problem }
+        };
         let plain = renderer.layout(&[USER], generation).map_err(refuses("a user message"))?;
         let mut roles = Vec::new();
         let mut wraps = 0;

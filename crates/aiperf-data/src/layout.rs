@@ -7,6 +7,7 @@
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::synthetic::template_file;
 use aiperf_tokens::{Conversation, TemplateClock, TemplateError, Tokenizer};
 use serde_json::{Map, Value, json};
 
@@ -69,6 +70,11 @@ impl Renderer {
         let tools = extra.get("tools").filter(|tools| tools.is_array()).cloned();
         let generation = extra.get("add_generation_prompt").and_then(Value::as_bool).unwrap_or(true);
         Self { tokenizer, now, tools, kwargs, generation, known: Mutex::default() }
+    }
+
+    /// Where the template is.
+    pub(crate) fn file(&self) -> String {
+        template_file(&*self.tokenizer)
     }
 
     /// Whether requests end with the beginning of the answer.

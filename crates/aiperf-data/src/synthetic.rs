@@ -229,6 +229,7 @@ impl Synthetic {
     /// Looks at every length that will be asked for, so that none is found impossible in the middle of a run.
     fn check(&self) -> Result<Totals, DataError> {
         let mut totals = Totals::default();
+        let mut longest = [0, 0];
         for entry in 0..self.entries as u64 {
             let turns = self.turns_of(entry);
             if turns > MOST_TURNS {
@@ -239,6 +240,8 @@ impl Synthetic {
             for turn in 0..turns {
                 for text in 0..self.batch {
                     let asked = self.asked(entry, turn, text)?;
+                    let longest = &mut longest[usize::from(turn > 0)];
+                    *longest = asked.max(*longest);
                     if asked >= self.least_of(turn, text) {
                         continue;
                     }
@@ -250,7 +253,31 @@ impl Synthetic {
                 }
             }
         }
+        self.check_reach(longest)?;
         Ok(totals)
+    }
+
+    /// Whether a template that does more than put something around texts lets them be as long as the longest of first and of later
+    /// turns. One that leaves them out would be given ever more words in vain.
+    fn check_reach(&self, [first, later]: [u64; 2]) -> Result<(), DataError> {
+        let Some(framing) = &self.framing else { return Ok(()) };
+        let words = |asked: u64| "The river ".repeat(asked as usize);
+        let mut reached = Vec::new();
+        let opening = self.opening(0, None)?;
+        let contents = opening.contents();
+        if framing.first(&contents).rendered.is_some() {
+            let asked = (first as isize + opening.tokens as isize).max(0) as u64;
+            reached.push((asked, framing.render_first(&contents, &words(asked)) as u64));
+        }
+        if later > 0 && framing.later().rendered.is_some() {
+            reached.push((later, framing.render_later(&words(later)) as u64));
+        }
+        match reached.into_iter().find(|(asked, reached)| reached < asked) {
+            Some((asked, reached)) => {
+                Err(DataError::TemplateLosesText { asked, reached, file: template_file(&*self.tokenizer) })
+            }
+            None => Ok(()),
+        }
     }
 
     fn least_of(&self, turn: u64, text: u64) -> u64 {
@@ -276,7 +303,7 @@ impl Synthetic {
         }
         let same = self.asked(0, 0, 0).is_ok_and(|first| first == asked);
         DataError::BelowLeast {
-            what: if turn == 0 { "an ISL" } else { "an ISL of a later turn" },
+            what: if turn == 0 { "--isl: an ISL" } else { "--isl: an ISL for a later turn" },
             asked,
             least: self.least_of(turn, text),
             parts: format!("{} and a text of one token", parts.join(", ")),
@@ -501,6 +528,11 @@ impl Synthetic {
              --isl-below-minimum floor says"
         )
     }
+}
+
+/// Where the tokenizer's template is, for messages.
+pub(crate) fn template_file(tokenizer: &dyn Tokenizer) -> String {
+    tokenizer.origin().template.map_or_else(|| tokenizer.name().to_owned(), |path| path.display().to_string())
 }
 
 fn is_several(set: &SyntheticPlan) -> bool {

@@ -68,14 +68,22 @@ fn a_template_that_forbids_replies_is_told_with_the_option_that_brings_them() {
 
 #[test]
 fn a_template_without_the_user_s_words_is_no_way_to_a_length() {
-    let tokenizer = with_template(0, "<|turn|>always the same<|end|>");
-    let workload = Wishes::of(100).open(&tokenizer);
-    let error = match workload {
-        Ok(workload) => workload.conversation(0, Visit::default()).expect_err("no text changes the length"),
-        Err(error) => error,
-    };
-    let said = error.to_string();
-    assert!(said.contains("makes no text of 100 tokens") && said.contains("the nearest found has"), "{said}");
+    for (template, reached) in [
+        ("<|turn|>always the same<|end|>", false),
+        ("{% for m in messages %}<|turn|>{{ m.content[:50] }}<|end|>{% endfor %}", false),
+        ("{% for m in messages %}{% for part in m.content %}{{ part.text }}{% endfor %}{% endfor %}", false),
+        ("{% for m in messages %}<|turn|>{{ m.content | upper }}<|end|>{% endfor %}", true),
+    ] {
+        let opened = Wishes::of(100).open(&with_template(0, template));
+        assert_eq!(opened.is_ok(), reached, "{template}");
+        if let Err(error) = opened {
+            let said = error.to_string();
+            assert!(
+                said.contains("leaves out what messages say") && said.contains("chat_template.jinja"),
+                "{said}"
+            );
+        }
+    }
 }
 
 #[test]
