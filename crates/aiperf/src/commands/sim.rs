@@ -11,34 +11,36 @@ use crate::output;
 
 /// The command, made from the simulator's own table of options.
 pub(crate) fn command() -> Command {
-    let mut command =
-        Command::new("sim")
-            .about("Run a simulated OpenAI-compatible inference server")
-            .after_help("The same options work as 'sim://?KEY=VALUE&…' in 'aiperf profile --url'.")
-            .arg(
-                Arg::new("host")
-                    .long("host")
-                    .default_value("127.0.0.1")
-                    .value_parser(value_parser!(IpAddr))
-                    .help("Address to listen on"),
-            )
-            .arg(
-                Arg::new("port")
-                    .long("port")
-                    .default_value("8000")
-                    .value_parser(value_parser!(u16))
-                    .help("Port to listen on; 0 lets the system choose"),
-            )
-            .arg(Arg::new("tokenizer").long("tokenizer").default_value("builtin").help(
-                "Tokenizer that counts prompts: builtin, a folder, a file, or a model in the hub's cache",
-            ))
-            .arg(download::arg());
+    let mut command = Command::new("sim")
+        .about("Run a simulated OpenAI-compatible inference server")
+        .after_help("The same options work as 'sim://?KEY=VALUE&…' in 'aiperf profile --url'.")
+        .arg(
+            Arg::new("host")
+                .long("host")
+                .default_value("127.0.0.1")
+                .value_parser(value_parser!(IpAddr))
+                .help("Address to listen on"),
+        )
+        .arg(
+            Arg::new("port")
+                .long("port")
+                .default_value("8000")
+                .value_parser(value_parser!(u16))
+                .help("Port to listen on; 0 lets the system choose"),
+        )
+        .arg(
+            Arg::new("tokenizer")
+                .long("tokenizer")
+                .default_value("builtin")
+                .help("Tokenizer that counts prompts: builtin, a folder, a file or a model's name"),
+        )
+        .arg(download::arg());
     for option in OPTIONS {
         command = command.arg(
             Arg::new(option.key)
                 .long(option.key)
-                .value_name(option.range)
-                .help(format!("{} [default: {}]", option.doc, option.default)),
+                .value_name("VALUE")
+                .help(format!("{} Allowed: {} [default: {}]", option.doc, option.range, option.default)),
         );
     }
     command
