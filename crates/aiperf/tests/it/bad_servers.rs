@@ -1,7 +1,7 @@
 //! Servers that do not do what they should: every request still ends in exactly one class, the numbers add up on screen, in
 //! the summary and in the records, the reason is told in the server's own words, and all files are written.
 
-mod tls;
+pub(crate) mod tls;
 
 use aiperf_sim::scripted::{Reply, Script, chat_chunk};
 

@@ -1,12 +1,13 @@
 //! Tokenizers fetched from a hub: a scripted one, by the variables of the hub's own tools.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, Mutex};
 
 use aiperf_sim::scripted::{Reply, Script, ScriptedServer, SeenRequest};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
+use crate::bad_servers::tls::{Identity, identity, tls_server_with};
 use crate::support::{Done, Run, sim, tree, url};
 
 const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
@@ -215,13 +216,12 @@ fn a_missing_tokenizer_is_fetched_once_and_lies_where_every_tool_looks_for_it() 
             format!("models--tiny--model/blobs/{}", blob("6")),
             format!("models--tiny--model/blobs/{vocabulary}"),
             "models--tiny--model/refs/main".to_owned(),
-            format!("{snapshot}/additional_chat_templates/tool_use.jinja -> ../../../../blobs/{}", blob("2")),
+            format!("{snapshot}/additional_chat_templates/tool_use.jinja -> ../../../blobs/{}", blob("2")),
             format!("{snapshot}/chat_template.jinja -> ../../blobs/{}", blob("3")),
             format!("{snapshot}/config.json -> ../../blobs/{}", blob("4")),
             format!("{snapshot}/tokenizer.json -> ../../blobs/{vocabulary}"),
             format!("{snapshot}/tokenizer_config.json -> ../../blobs/{}", blob("6")),
         ]
-        .map(|line| line.replace("../../../../blobs", "../../../blobs"))
     );
     let cache = done.home.path().join("cache/models--tiny--model");
     assert_eq!(std::fs::read(cache.join("refs/main")).expect("a file"), COMMIT.as_bytes());
@@ -608,6 +608,69 @@ fn a_hub_behind_a_path_and_a_renamed_model_are_followed() {
     assert!(hub.requests().iter().all(|request| request.header("authorization").is_some()));
     let blobs = cached(&done);
     assert!(blobs.contains(&"models--old-name/blobs/weak".to_owned()), "{blobs:?}");
+}
+
+/// A hub that speaks TLS, by which name it is asked for, and the heads of what it was asked. It has its large files under
+/// `location`, where `PORT` is its own port.
+fn secure(ca: Identity, location: &'static str) -> (String, Arc<Mutex<Vec<String>>>) {
+    let heads = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&heads);
+    let addr = tls_server_with(ca, move |head| {
+        seen.lock().expect("no test panics with it").push(head.to_owned());
+        let path = head.split(' ').nth(1).unwrap_or_default();
+        if path.starts_with("/blob") {
+            return answer("200 OK", &[], &trained("byte_level/tokenizer.json"));
+        }
+        let host =
+            head.lines().find_map(|line| line.to_lowercase().strip_prefix("host: ").map(str::to_owned));
+        let port = host.as_deref().and_then(|host| host.rsplit(':').next()).unwrap_or_default().to_owned();
+        let request = SeenRequest {
+            index: 0,
+            connection: 0,
+            method: "GET".to_owned(),
+            path: path.to_owned(),
+            headers: Vec::new(),
+            body: Vec::new(),
+            first_byte_ns: 0,
+            whole_ns: 0,
+        };
+        tiny(&request, &location.replace("PORT", &port))
+    });
+    (format!("https://localhost:{}", addr.port()), heads)
+}
+
+#[test]
+fn certificates_are_checked_and_tls_is_not_left() {
+    let run = |hub: &str, ca: &str| {
+        Run::new("tokenizer tiny/model --samples 1 --tokenizer-download")
+            .file("ca.pem", ca)
+            .env("HF_ENDPOINT", hub)
+            .env("HF_TOKEN", TOKEN)
+            // It is about the server under test.
+            .env("AIPERF_HTTP_SSL_VERIFY", "false")
+    };
+    let ca = identity();
+    let pem = ca.ca_pem.clone();
+    let (hub, heads) = secure(ca, "https://127.0.0.1:PORT/blob?signed=1");
+    let stranger =
+        run(&hub, &pem).run().expect_exit(2).says(&["no TLS session with localhost:", "UnknownIssuer"]);
+    assert!(!stranger.stderr.contains("attempt"), "{}", stranger.stderr);
+    run(&hub, &pem).env("SSL_CERT_FILE", "ca.pem").run().expect_exit(0).says(&["Fetched 5 files"]);
+    let heads = heads.lock().expect("no test panics with it");
+    assert_eq!(heads.len(), 7);
+    for head in heads.iter() {
+        // The same port of the same machine by another name is another place.
+        let is_hub = head.contains("localhost:");
+        assert_eq!(head.contains(TOKEN), is_hub, "{head}");
+        assert_eq!(head.starts_with("GET /blob"), !is_hub, "{head}");
+    }
+
+    let ca = identity();
+    let pem = ca.ca_pem.clone();
+    let (hub, heads) = secure(ca, "http://localhost:PORT/blob?signed=1");
+    let done = run(&hub, &pem).env("SSL_CERT_FILE", "ca.pem").run().expect_exit(2);
+    done.says(&["it redirects to 'http://localhost:", "which is not followed"]);
+    assert_eq!(heads.lock().expect("no test panics with it").len(), 2);
 }
 
 #[test]

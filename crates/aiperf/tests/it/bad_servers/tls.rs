@@ -12,13 +12,13 @@ use super::{fails, run};
 use crate::support::Tally;
 
 /// A certificate for 127.0.0.1 and localhost, signed by a CA of its own.
-struct Identity {
-    ca_pem: String,
+pub(crate) struct Identity {
+    pub(crate) ca_pem: String,
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
 }
 
-fn identity() -> Identity {
+pub(crate) fn identity() -> Identity {
     let ca_key = KeyPair::generate().expect("a key");
     let mut ca = CertificateParams::new(Vec::new()).expect("no names");
     ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -32,8 +32,16 @@ fn identity() -> Identity {
     Identity { ca_pem, chain: vec![leaf.der().clone()], key }
 }
 
-/// A server that gives each request of each connection one good answer. Its threads end with the test's process.
+/// A server that gives each request of each connection one good answer.
 fn tls_server(identity: Identity) -> SocketAddr {
+    tls_server_with(identity, |_| Reply::chat("good day", 3, 2))
+}
+
+/// A server that gives each request what `reply` sends for its head. Its threads end with the test's process.
+pub(crate) fn tls_server_with(
+    identity: Identity,
+    reply: impl Fn(&str) -> Reply + Send + Sync + 'static,
+) -> SocketAddr {
     let config =
         rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
             .with_safe_default_protocol_versions()
@@ -41,17 +49,17 @@ fn tls_server(identity: Identity) -> SocketAddr {
             .with_no_client_auth()
             .with_single_cert(identity.chain, identity.key)
             .expect("a key that fits");
-    let config = Arc::new(config);
+    let (config, reply) = (Arc::new(config), Arc::new(reply));
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
     let addr = listener.local_addr().expect("an address");
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            let config = Arc::clone(&config);
+            let (config, reply) = (Arc::clone(&config), Arc::clone(&reply));
             std::thread::spawn(move || {
                 let session = rustls::ServerConnection::new(config).expect("a session");
                 let mut stream = rustls::StreamOwned::new(session, stream);
                 // An error is a client that went away or refused us.
-                while let Ok(true) = answer(&mut stream) {}
+                while let Ok(true) = answer(&mut stream, &*reply) {}
             });
         }
     });
@@ -59,23 +67,24 @@ fn tls_server(identity: Identity) -> SocketAddr {
 }
 
 /// Reads one request and answers it; false when the client is done.
-fn answer(stream: &mut (impl Read + Write)) -> std::io::Result<bool> {
+fn answer(stream: &mut (impl Read + Write), reply: &dyn Fn(&str) -> Reply) -> std::io::Result<bool> {
     let mut seen = Vec::new();
     let mut scratch = [0; 4096];
-    loop {
+    let head = loop {
         let n = stream.read(&mut scratch)?;
         if n == 0 {
             return Ok(false);
         }
         seen.extend_from_slice(&scratch[..n]);
-        let text = String::from_utf8_lossy(&seen).to_lowercase();
+        let text = String::from_utf8_lossy(&seen);
         let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
-        let length = head.lines().find_map(|l| l.strip_prefix("content-length: ")?.parse().ok());
+        let lower = head.to_lowercase();
+        let length = lower.lines().find_map(|l| l.strip_prefix("content-length: ")?.parse().ok());
         if body.len() >= length.unwrap_or(0) {
-            break;
+            break head.to_owned();
         }
-    }
-    for step in Reply::chat("good day", 3, 2).steps() {
+    };
+    for step in reply(&head).steps() {
         if let Step::Send(bytes) = step {
             stream.write_all(bytes)?;
         }
