@@ -82,7 +82,9 @@ impl InputLengths<'_> {
                 count(sent),
                 match self.counting {
                     Counting::Prompts { .. } => format!("{} around each prompt", amount(tokens)),
-                    _ => format!("A chat template of {}", amount(tokens)),
+                    Counting::Messages { .. } => format!("A chat template of {}", amount(tokens)),
+                    Counting::Rendered =>
+                        format!("A chat template that differs by {} from ours", amount(tokens)),
                 },
             ),
             LengthDifference::Factor { factor, tokens } => {
@@ -285,6 +287,7 @@ mod tests {
             [
                 finding(MESSAGES, &few),
                 finding(Counting::Prompts { specials: 0 }, &few),
+                finding(Counting::Rendered, &few),
                 finding(Counting::Rendered, &[(100, 120), (200, 240)]),
                 finding(MESSAGES, &[(100, 97), (100, 104), (130, 131)]),
             ]
