@@ -100,8 +100,15 @@ impl Shard {
             let exchange = self.client.exchange(out, cancel.wait()).await;
             let end_ns = exchange.stamps.end_ns;
             let cancelled = matches!(exchange.disposition, Disposition::Cancelled { .. });
-            let is_last = cancelled || phase.window.stage(end_ns) == Stage::Over;
-            let answer = (!is_last && prepared.is_remembered(turn)).then(|| self.api.read(&exchange));
+            let stage = phase.window.stage(end_ns);
+            let is_last = cancelled || stage == Stage::Over;
+            // Only what can still be said again is read here; the rest is read behind the run.
+            let is_repeated = !cancelled && stage == Stage::Sending && prepared.is_remembered(turn);
+            if is_repeated {
+                // What came for others meanwhile is stamped before a long reply is read.
+                tokio::task::yield_now().await;
+            }
+            let answer = is_repeated.then(|| self.api.read(&exchange));
             if let Some(answer) = &answer {
                 history.add(request, &self.api, answer);
             }
