@@ -39,17 +39,21 @@ impl Resolver<'_> {
     }
 
     pub(super) fn verify_lengths(&mut self) -> VerifyLengths {
-        if let Some(place) = self.place(Id::VerifyLengths)
-            && self.settings.has(Id::InputFile)
-        {
-            self.notes
-                .push(format!("{place} has no effect: the prompts of a file have no length to be held to"));
-        }
-        match self.settings.text_or_default(Id::VerifyLengths).as_str() {
+        let verify = match self.settings.text_or_default(Id::VerifyLengths).as_str() {
             "all" => VerifyLengths::All,
             "off" => VerifyLengths::Off,
             _ => VerifyLengths::Sample,
+        };
+        if let Some(place) = self.place(Id::VerifyLengths)
+            && verify != VerifyLengths::Off
+            && self.settings.has(Id::InputFile)
+        {
+            self.notes.push(format!(
+                "{place} counts nothing again: the prompts of a file have no length to be held to; a server that answers /tokenize \
+                 is asked how it counts the first one"
+            ));
         }
+        verify
     }
 
     /// The user's own system message.

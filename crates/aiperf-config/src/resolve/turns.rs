@@ -61,6 +61,13 @@ impl Resolver<'_> {
                 "a standard deviation needs its mean; without one there is no think time",
             );
         }
+        if ratio > 0.0 {
+            self.needs(
+                Id::TurnDelayRatio,
+                "--conversation-turn-delay-mean above 0",
+                "it is a factor on think times; without a mean there are none",
+            );
+        }
         None
     }
 

@@ -437,6 +437,14 @@ fn think_time_keeps_its_fractions() {
         ["c.yaml:1:65: benchmark.dataset.turn_delay.median is an AIPerf key this version does not have yet"]
     );
     assert_eq!(
+        wrong("-m m --session-turns-mean 2 --session-delay-ratio 2"),
+        [
+            "--session-delay-ratio needs --conversation-turn-delay-mean above 0: it is a factor on think times; without a mean there \
+          are none"
+        ]
+    );
+    assert_eq!(delay("--session-delay-ratio 0"), None);
+    assert_eq!(
         wrong("-m m --session-turns-mean 2 --session-turn-delay-stddev 1"),
         [
             "--session-turn-delay-stddev needs --conversation-turn-delay-mean above 0: a standard deviation needs its mean; without \
@@ -472,8 +480,20 @@ fn lengths_are_verified_as_much_as_wanted() {
         assert_eq!(plan.input_config["tokenizer"], json!({"verify_lengths": word}));
     }
     let file = tempfile::NamedTempFile::new().expect("a file");
-    let notes = good(&format!("-m m --verify-lengths all --input-file {}", file.path().display())).notes;
-    assert_eq!(notes, ["--verify-lengths has no effect: the prompts of a file have no length to be held to"]);
+    let with_file =
+        |word: &str| good(&format!("-m m --verify-lengths {word} --input-file {}", file.path().display()));
+    for word in ["all", "sample"] {
+        assert_eq!(
+            with_file(word).notes,
+            [
+                "--verify-lengths counts nothing again: the prompts of a file have no length to be held to; a server that answers \
+                 /tokenize is asked how it counts the first one"
+            ]
+        );
+    }
+    // Off is off for a file as well: nobody is asked.
+    let off = with_file("off");
+    assert_eq!((off.notes, off.plan.verify_lengths), (Vec::<String>::new(), VerifyLengths::Off));
 }
 
 #[test]
