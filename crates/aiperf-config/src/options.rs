@@ -210,8 +210,8 @@ options! {
          those of the bare texts.");
     VerifyLengths(&["verify-lengths"], "tokenizer.verify_lengths",
         Kind::Choice { words: &["all", "sample", "off"], later: &[] }, Default::Is("sample"), Group::Tokenizer,
-        "Which requests are counted again as a whole, beside the run. Unless off, a server that answers /tokenize is asked before the \
-         run how it counts a first one.");
+        "Which of the requests that were made to a length are counted again as a whole, beside the run. Unless off, a server that \
+         answers /tokenize is asked before the run how it counts a first one.");
 
     Concurrency(&["concurrency"], "phases.profiling.concurrency", count(1, SESSIONS),
         Default::Said("1; no limit with --request-rate"), Group::Load,

@@ -7,9 +7,11 @@
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use aiperf_core::plan::EndpointPlan;
+use aiperf_tokens::{Conversation, TemplateClock, TemplateError, TemplateFields, Tokenizer};
+use serde_json::{Value, json};
+
 use crate::synthetic::template_file;
-use aiperf_tokens::{Conversation, TemplateClock, TemplateError, Tokenizer};
-use serde_json::{Map, Value, json};
 
 /// Contents that a template would have to treat in a way of its own to change: markup, code, line ends, quotes.
 const AWKWARD: [&str; 4] = [
@@ -29,10 +31,7 @@ pub(crate) type Message<'a> = (&'a str, &'a str);
 pub(crate) struct Renderer {
     tokenizer: Arc<dyn Tokenizer>,
     now: TemplateClock,
-    tools: Option<Value>,
-    kwargs: Option<Map<String, Value>>,
-    /// Requests end where the answer begins.
-    generation: bool,
+    fields: TemplateFields,
     known: Mutex<Vec<(String, usize)>>,
 }
 
@@ -64,12 +63,10 @@ pub(crate) struct Around {
 }
 
 impl Renderer {
-    /// For requests with the `tools` and template variables that a body's extra fields name.
-    pub(crate) fn new(tokenizer: Arc<dyn Tokenizer>, now: TemplateClock, extra: &Map<String, Value>) -> Self {
-        let kwargs = extra.get("chat_template_kwargs").and_then(Value::as_object).cloned();
-        let tools = extra.get("tools").filter(|tools| tools.is_array()).cloned();
-        let generation = extra.get("add_generation_prompt").and_then(Value::as_bool).unwrap_or(true);
-        Self { tokenizer, now, tools, kwargs, generation, known: Mutex::default() }
+    /// For requests with the tools and template variables that the endpoint's extra fields name.
+    pub(crate) fn new(tokenizer: Arc<dyn Tokenizer>, now: TemplateClock, endpoint: &EndpointPlan) -> Self {
+        let fields = TemplateFields::of(endpoint.kind, &endpoint.extra);
+        Self { tokenizer, now, fields, known: Mutex::default() }
     }
 
     /// Where the template is.
@@ -79,7 +76,7 @@ impl Renderer {
 
     /// Whether requests end with the beginning of the answer.
     pub(crate) const fn generation(&self) -> bool {
-        self.generation
+        self.fields.generation()
     }
 
     /// The text that the server's tokenizer gets to see. `generation` puts the beginning of an answer at the end.
@@ -88,9 +85,8 @@ impl Renderer {
             messages.iter().map(|(role, content)| json!({"role": role, "content": content})).collect();
         let Some(template) = self.tokenizer.chat_template() else { return Ok(String::new()) };
         template.render_with(&Conversation {
-            tools: self.tools.as_ref(),
-            kwargs: self.kwargs.as_ref(),
-            ..Conversation::new(&messages.into(), generation, self.now)
+            add_generation_prompt: generation,
+            ..self.fields.conversation(&messages.into(), self.now)
         })
     }
 

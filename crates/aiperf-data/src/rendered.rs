@@ -105,7 +105,7 @@ pub fn check_rendered(
     now: TemplateClock,
     conversations: usize,
 ) -> Result<RenderedCheck, DataError> {
-    let renderer = Renderer::new(Arc::clone(tokenizer), now, &base.endpoint.extra);
+    let renderer = Renderer::new(Arc::clone(tokenizer), now, &base.endpoint);
     let framing = Framing::new(renderer, false, false, false)?;
     let each = conversations.div_ceil(RequestShape::ALL.len());
     let check = Check { tokenizer, base, now, each };

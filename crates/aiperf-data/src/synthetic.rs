@@ -130,7 +130,7 @@ impl Synthetic {
         };
         let framing = with_template
             .then(|| {
-                let renderer = Renderer::new(Arc::clone(&tokenizer), context.now, &plan.endpoint.extra);
+                let renderer = Renderer::new(Arc::clone(&tokenizer), context.now, &plan.endpoint);
                 let has_system = !matches!(system, System::None);
                 let has_context = set.user_context_tokens.is_some();
                 Framing::new(renderer, has_system, has_context, is_several(set))

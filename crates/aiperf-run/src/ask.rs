@@ -8,12 +8,13 @@ use std::sync::Arc;
 
 use aiperf_core::exchange::Exchange;
 use aiperf_core::outcome::{CancelReason, Disposition};
-use aiperf_core::plan::{ConnectionReuse, EndpointPlan};
+use aiperf_core::plan::{ConnectionReuse, EndpointKind, EndpointPlan};
 use aiperf_core::ticket::Uuid;
 use aiperf_core::url::BaseUrl;
 use aiperf_net::{Client, Outgoing};
+use aiperf_tokens::TemplateFields;
 use bytes::Bytes;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::interrupt::Interrupt;
 
@@ -35,7 +36,7 @@ pub(crate) struct Asked<'a> {
 
 /// The server's count of the request `body`; `None` when it does not tell.
 pub(crate) async fn count(asked: &Asked<'_>, body: &[u8]) -> Option<u64> {
-    let question = question(body)?;
+    let question = question(asked.plan.kind, body)?;
     let plan = EndpointPlan {
         path: Some(PATH.to_owned()),
         streaming: false,
@@ -82,10 +83,11 @@ fn root(url: &BaseUrl, own_path: Option<&str>) -> BaseUrl {
     BaseUrl { path: root.trim_end_matches('/').to_owned(), ..url.clone() }
 }
 
-/// What to ask about the request `body`; `None` when the server could not be asked about it: several prompts, messages that are
-/// not those of the chat API.
-fn question(body: &[u8]) -> Option<Vec<u8>> {
+/// What to ask about the request `body` of the API `kind`; `None` when the server could not be asked about it: several prompts,
+/// messages that are not those of the chat API, documents, which the question has no field for.
+fn question(kind: EndpointKind, body: &[u8]) -> Option<Vec<u8>> {
     let fields: Map<String, Value> = serde_json::from_slice(body).ok()?;
+    let around = TemplateFields::of(kind, &fields);
     let mut out = Map::new();
     let mut keep = |name: &str| {
         if let Some(value) = fields.get(name) {
@@ -94,9 +96,10 @@ fn question(body: &[u8]) -> Option<Vec<u8>> {
     };
     keep("model");
     match (fields.get("messages"), fields.get("prompt")) {
-        (Some(Value::Array(_)), _) if !fields.contains_key("system") => {
-            ["messages", "tools", "chat_template", "chat_template_kwargs"].into_iter().for_each(keep);
-            out.insert("add_generation_prompt".to_owned(), json!(true));
+        (Some(Value::Array(_)), _) if !fields.contains_key("system") && !around.has_documents() => {
+            ["messages", "chat_template", "chat_template_kwargs"].into_iter().for_each(keep);
+            out.extend(around.tools().map(|tools| ("tools".to_owned(), tools.clone())));
+            out.insert("add_generation_prompt".to_owned(), around.generation().into());
         }
         (None, Some(Value::String(_))) => keep("prompt"),
         _ => return None,
@@ -115,10 +118,16 @@ fn read(answer: &Exchange) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn asked(body: &Value) -> Option<Value> {
-        Some(serde_json::from_slice(&question(body.to_string().as_bytes())?).expect("JSON"))
+        asked_of(EndpointKind::Chat, body)
+    }
+
+    fn asked_of(kind: EndpointKind, body: &Value) -> Option<Value> {
+        Some(serde_json::from_slice(&question(kind, body.to_string().as_bytes())?).expect("JSON"))
     }
 
     #[test]
@@ -129,6 +138,13 @@ mod tests {
         let expected = json!({"model": "m", "messages": messages, "chat_template_kwargs": {"quiet": true},
             "add_generation_prompt": true});
         assert_eq!(asked(&body), Some(expected));
+        let body = json!({"messages": messages, "add_generation_prompt": false});
+        assert_eq!(asked(&body), Some(body));
+        let tools = json!([{"name": "f", "input_schema": {"a": 1}}]);
+        let expected = json!({"messages": messages, "add_generation_prompt": true,
+            "tools": [{"type": "function", "function": {"name": "f", "parameters": {"a": 1}}}]});
+        let body = json!({"messages": messages, "tools": tools});
+        assert_eq!(asked_of(EndpointKind::Messages, &body), Some(expected));
         let body = json!({"model": "m", "prompt": "a b", "stream": true});
         assert_eq!(asked(&body), Some(json!({"model": "m", "prompt": "a b"})));
     }
@@ -138,6 +154,7 @@ mod tests {
         for body in [
             json!({"prompt": ["a", "b"]}),
             json!({"messages": [], "system": "s"}),
+            json!({"messages": [], "documents": [{"text": "d"}]}),
             json!({"input": "a"}),
             json!([]),
         ] {

@@ -6,10 +6,12 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
+use std::ops::Range;
 use std::sync::Arc;
 
+use aiperf_core::plan::EndpointKind;
 use aiperf_net::Endpoint;
-use aiperf_tokens::{Conversation, TemplateClock, Tokenizer};
+use aiperf_tokens::{TemplateClock, TemplateFields, Tokenizer};
 use serde_json::{Map, Value, json};
 
 /// Fields of a body that change its count. Where extra inputs bring one of them, nobody knows a length but who counts.
@@ -63,11 +65,22 @@ impl BodyCounter {
     pub(crate) fn body(&mut self, body: &[u8]) -> Option<u64> {
         if let Some(now) = self.template
             && let Ok(fields) = serde_json::from_slice::<Map<String, Value>>(body)
-            && let Some(messages) = messages(&fields)
+            && let Some(messages) = messages(self.endpoint.kind(), &fields)
         {
             return self.rendered(&fields, &messages, now);
         }
-        Some(self.endpoint.texts(body).iter().map(|text| self.remembered(text) + self.specials).sum())
+        Some(self.texts(body))
+    }
+
+    /// Tokens of the messages alone that stand at `list` of a body, each text counted for itself.
+    pub(crate) fn part(&mut self, body: &[u8], list: Range<usize>) -> u64 {
+        let Some(field) = self.endpoint.kind().messages_field() else { return 0 };
+        let elements = &body[list];
+        self.texts(&[b"{\"", field.as_bytes(), b"\":[", elements, b"]}"].concat())
+    }
+
+    fn texts(&mut self, body: &[u8]) -> u64 {
+        self.endpoint.texts(body).iter().map(|text| self.remembered(text) + self.specials).sum()
     }
 
     /// Tokens of an answer's text.
@@ -82,14 +95,8 @@ impl BodyCounter {
     }
 
     fn rendered(&mut self, fields: &Map<String, Value>, messages: &Value, now: TemplateClock) -> Option<u64> {
-        let tools = tools(fields);
-        let conversation = Conversation {
-            tools: tools.as_ref(),
-            documents: fields.get("documents").filter(|v| v.is_array()),
-            kwargs: fields.get("chat_template_kwargs").and_then(Value::as_object),
-            ..Conversation::new(messages, true, now)
-        };
-        match self.tokenizer.chat_template()?.render_with(&conversation) {
+        let around = TemplateFields::of(self.endpoint.kind(), fields);
+        match self.tokenizer.chat_template()?.render_with(&around.conversation(messages, now)) {
             Ok(text) => Some(self.tokenizer.count(&text) as u64),
             Err(error) => {
                 if !std::mem::replace(&mut self.told, true) {
@@ -103,13 +110,13 @@ impl BodyCounter {
     }
 }
 
-/// The conversation in a body of any API with messages, in the form of the chat API, as servers hand it to their template.
-fn messages(fields: &Map<String, Value>) -> Option<Value> {
+/// The conversation in a body of an API with messages, in the form of the chat API, as servers hand it to their template.
+fn messages(kind: EndpointKind, fields: &Map<String, Value>) -> Option<Value> {
     // The blocks of a system text follow each other; parts of a message stand on lines of their own. Both as in vLLM.
-    let system = ["instructions", "system"].iter().find_map(|name| text_of(fields.get(*name)?, ""));
+    let system = kind.system_field().and_then(|name| text_of(fields.get(name)?, ""));
     let mut out: Vec<Value> =
         system.map(|text| json!({"role": "system", "content": text})).into_iter().collect();
-    match fields.get("messages").or_else(|| fields.get("input"))? {
+    match fields.get(kind.messages_field()?)? {
         Value::String(text) => out.push(json!({"role": "user", "content": text})),
         Value::Array(items) => out.extend(items.iter().filter_map(message)),
         _ => return None,
@@ -140,29 +147,6 @@ fn text_of(content: &Value, between: &str) -> Option<String> {
         }
         _ => None,
     }
-}
-
-/// Tools in the form of the chat API.
-fn tools(fields: &Map<String, Value>) -> Option<Value> {
-    let tools = fields.get("tools")?.as_array().filter(|list| !list.is_empty())?;
-    let in_form = |tool: &Value| {
-        if tool.get("function").is_some() || tool.get("name").is_none() {
-            return tool.clone();
-        }
-        let mut function = Map::new();
-        for (name, as_name) in [
-            ("name", "name"),
-            ("description", "description"),
-            ("parameters", "parameters"),
-            ("input_schema", "parameters"),
-        ] {
-            if let Some(value) = tool.get(name).filter(|v| !v.is_null()) {
-                function.insert(as_name.to_owned(), value.clone());
-            }
-        }
-        json!({"type": "function", "function": function})
-    };
-    Some(tools.iter().map(in_form).collect())
 }
 
 /// Counts by text, the latest ones. A conversation grows by two texts a turn and holds all of them each time.
@@ -197,15 +181,17 @@ impl Memo {
 mod tests {
     use std::sync::atomic::Ordering;
 
-    use aiperf_core::plan::EndpointKind;
-
     use super::*;
     use crate::toys::{self, Toy};
 
     fn counter(specials: u64, template: Option<&str>) -> BodyCounter {
+        of_api(EndpointKind::Chat, specials, template)
+    }
+
+    fn of_api(kind: EndpointKind, specials: u64, template: Option<&str>) -> BodyCounter {
         let now = TemplateClock::civil(2025, 1, 2, 3, 4, 5).expect("a real moment");
         let toy = Arc::new(Toy::new(template));
-        let endpoint = Arc::new(Endpoint::new(&toys::endpoint(EndpointKind::Chat)));
+        let endpoint = Arc::new(Endpoint::new(&toys::endpoint(kind)));
         BodyCounter::new(toy, endpoint, specials, Some(now))
     }
 
@@ -231,28 +217,50 @@ mod tests {
         let more = r#"{"messages":[{"role":"user","content":"a"}],"tools":[{},{}],
             "chat_template_kwargs":{"quiet":true}}"#;
         assert_eq!(count(more), Some(4 + 2 + 1));
-        // The other APIs with messages.
-        assert_eq!(count(r#"{"input":"a b","instructions":"c"}"#), Some(7));
-        let items =
-            r#"{"input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"a b"}]}]}"#;
-        assert_eq!(count(items), Some(5));
-        let blocks =
-            r#"{"system":[{"type":"text","text":"c"}],"messages":[{"role":"user","content":"a b"}]}"#;
-        assert_eq!(count(blocks), Some(7));
+        let open = r#"{"messages":[{"role":"user","content":"a b"}],"add_generation_prompt":false}"#;
+        assert_eq!(count(open), Some(4));
         // What has no messages is counted by its texts.
         assert_eq!(count(r#"{"prompt":"a b"}"#), Some(9));
     }
 
     #[test]
-    fn tools_and_roles_of_other_apis_take_the_form_of_chat() {
-        let form = json!([{"type": "function", "function": {"name": "f", "description": "d", "parameters": {"a": 1}}}]);
-        let responses = json!([{"type": "function", "name": "f", "description": "d", "parameters": {"a": 1}, "strict": true}]);
-        let anthropic = json!([{"name": "f", "description": "d", "input_schema": {"a": 1}}]);
-        for given in [&form, &responses, &anthropic] {
-            let body = json!({ "tools": given });
-            assert_eq!(tools(body.as_object().expect("an object")), Some(form.clone()));
+    fn each_api_has_its_own_fields() {
+        let count = |kind, body: &str| of_api(kind, 7, Some(TEMPLATE)).body(body.as_bytes());
+        let (chat, responses, anthropic) =
+            (EndpointKind::Chat, EndpointKind::Responses, EndpointKind::Messages);
+        assert_eq!(count(responses, r#"{"input":"a b","instructions":"c"}"#), Some(7));
+        let items =
+            r#"{"input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"a b"}]}]}"#;
+        assert_eq!(count(responses, items), Some(5));
+        let blocks =
+            r#"{"system":[{"type":"text","text":"c"}],"messages":[{"role":"user","content":"a b"}]}"#;
+        assert_eq!(count(anthropic, blocks), Some(7));
+        // A field of another API is none of this one's.
+        assert_eq!(count(chat, blocks), Some(5));
+        let strange = r#"{"input":"a b","system":"c","messages":[{"role":"user","content":"d e f"}]}"#;
+        assert_eq!([chat, responses, anthropic].map(|kind| count(kind, strange)), [6, 5, 8].map(Some));
+    }
+
+    #[test]
+    fn a_turn_s_own_part_is_what_stands_in_the_list() {
+        for (kind, body) in [
+            (EndpointKind::Chat, r#"{"model":"m","messages":[{"role":"user","content":"a b"}]}"#),
+            (
+                EndpointKind::Responses,
+                r#"{"instructions":"s t u","input":[{"type":"message","role":"user","content":"a b"}]}"#,
+            ),
+            (EndpointKind::Messages, r#"{"messages":[{"role":"user","content":"a b"}],"system":"s t u"}"#),
+        ] {
+            let list = body.find('[').expect("a list") + 1..body.rfind(']').expect("its end");
+            let mut counter = of_api(kind, 0, None);
+            assert_eq!(counter.part(body.as_bytes(), list), 2, "{kind:?}");
+            let whole = if kind == EndpointKind::Chat { 2 } else { 5 };
+            assert_eq!(counter.body(body.as_bytes()), Some(whole), "{kind:?}");
         }
-        assert_eq!(tools(json!({"tools": []}).as_object().expect("an object")), None);
+    }
+
+    #[test]
+    fn items_of_other_apis_take_the_form_of_chat() {
         let developer = json!({"role": "developer", "content": "be brief"});
         assert_eq!(message(&developer), Some(json!({"role": "system", "content": "be brief"})));
         assert_eq!(message(&json!({"type": "reasoning", "summary": []})), None);

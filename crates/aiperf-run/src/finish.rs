@@ -173,7 +173,7 @@ impl Done {
 }
 
 /// What our counts of inputs are counts of.
-fn counting(plan: &Plan, tokenizer: Option<&dyn Tokenizer>) -> Counting {
+pub(crate) fn counting(plan: &Plan, tokenizer: Option<&dyn Tokenizer>) -> Counting {
     let has_template = tokenizer.is_some_and(|t| t.chat_template().is_some());
     if !plan.endpoint.kind.has_messages() {
         Counting::Prompts { specials: tokenizer.map_or(0, |t| t.prompt_specials() as u64) }

@@ -13,7 +13,7 @@ use aiperf_data::{OpenContext, Visit, Workload};
 use aiperf_hub::Download;
 use aiperf_metrics::Capabilities;
 use aiperf_net::{Client, Endpoint};
-use aiperf_report::ServerCount;
+use aiperf_report::{Counting, ServerCount};
 use aiperf_sim::{SimConfig, SimHandle};
 use aiperf_tokens::{TemplateClock, Tokenizer};
 use tokio::sync::mpsc;
@@ -139,6 +139,7 @@ impl Job {
             counter: self.counter(),
             live: live.clone(),
             url: url.clone(),
+            rendered: finish::counting(plan, self.tokenizer.as_deref()) == Counting::Rendered,
             verifier: self.verifier()?,
         })?;
         let reader = spawn("reader", move || {
@@ -300,13 +301,16 @@ impl Job {
         Ok(Some(ServerCount { asked: turn.length.map(|l| l.asked), sent, counted }))
     }
 
-    /// Counts requests again beside the run, if that is wanted and there is something to count with.
+    /// Counts again beside the run what was made to a length, if that is wanted and there is something to count with.
     fn verifier(&self) -> Result<Option<Verifier>, RunError> {
         let all = match self.plan.verify_lengths {
             VerifyLengths::All => true,
             VerifyLengths::Sample => false,
             VerifyLengths::Off => return Ok(None),
         };
+        if !is_synthetic(&self.plan) {
+            return Ok(None);
+        }
         let counters = self.body_counter().zip(self.body_counter());
         counters.map(|(own, theirs)| Verifier::start(all, [own, theirs])).transpose()
     }
@@ -361,7 +365,7 @@ fn enough_descriptors(plan: &Plan, is_simulated: bool) -> Result<(), RunError> {
 
 /// Whether nobody knows the length of a body before it is counted: fields of the user's are laid over each, or prompts are
 /// those of SGLang, which have the length that they turn out to have.
-pub(crate) fn must_count(plan: &Plan) -> bool {
+fn must_count(plan: &Plan) -> bool {
     let is_strict = match &plan.dataset {
         DatasetPlan::Synthetic(set) => {
             set.corpus == CorpusPlan::Random && set.style == RandomStyle::SglangStrict

@@ -49,6 +49,8 @@ pub(crate) struct PreparedTurn {
     pub isl: Option<u64>,
     /// Length the turn was made to.
     pub length: Option<TurnLength>,
+    /// Tokens it has for having been made to a length: none where they say nothing of the body's count.
+    pub made: Option<u64>,
     /// Output limit asked for.
     pub requested_osl: Option<u64>,
     /// Think time after the turn before it.
@@ -165,12 +167,11 @@ impl Composer {
         let mut body = Vec::with_capacity(256 + texts.map(str::len).sum::<usize>());
         let list = self.setup.endpoint.encode(request, &mut body)?.filter(|_| goes_on);
         let must_count = self.setup.must_count || changes_count(&turn.extra);
+        let made = turn.length.map(|l| l.made).filter(|_| !must_count);
         let isl = match &mut self.setup.counter {
             Some(_) if list.is_some() && !request.opens => None,
             // Made to a length, with proof: counting once more would cost more than all else here.
-            Some(_) if let Some(length) = turn.length.filter(|_| request.opens && !must_count) => {
-                Some(length.made)
-            }
+            Some(_) if request.opens && made.is_some() => made,
             Some(counter) => counter.body(&body),
             None => None,
         };
@@ -179,6 +180,7 @@ impl Composer {
             list,
             isl,
             length: turn.length,
+            made,
             requested_osl: turn.max_tokens,
             delay_ns: turn.delay_ns,
         })

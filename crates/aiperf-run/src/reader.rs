@@ -23,7 +23,6 @@ use crossbeam_channel::Receiver;
 use crate::artifacts::{Folder, Spool};
 use crate::count::BodyCounter;
 use crate::error::RunError;
-use crate::job::must_count;
 use crate::live::{Latest, Live};
 use crate::shard::Ended;
 use crate::verify::{Claim, Verifier};
@@ -40,6 +39,8 @@ pub(crate) struct ReaderSetup<'a> {
     pub live: Arc<Live>,
     /// Where requests go, for the headers in raw records.
     pub url: BaseUrl,
+    /// Our counts are those of rendered requests.
+    pub rendered: bool,
     /// Counts requests again.
     pub verifier: Option<Verifier>,
 }
@@ -137,10 +138,7 @@ pub(crate) struct Reader {
     live: Arc<Live>,
     anchor: ClockAnchor,
     names: Vec<PhaseName>,
-    /// The chat template is part of lengths.
     rendered: bool,
-    /// Lengths that prompts were made to say nothing of a body's count.
-    must_count: bool,
     verifier: Option<Verifier>,
     collected: Collected,
     records: Option<Spool>,
@@ -157,8 +155,18 @@ struct RawFile {
 impl Reader {
     /// Opens the files of the plan's export level.
     pub(crate) fn new(setup: ReaderSetup<'_>) -> Result<Self, RunError> {
-        let ReaderSetup { plan, folder, anchor, capabilities, endpoint, counter, live, url, verifier } =
-            setup;
+        let ReaderSetup {
+            plan,
+            folder,
+            anchor,
+            capabilities,
+            endpoint,
+            counter,
+            live,
+            url,
+            rendered,
+            verifier,
+        } = setup;
         let level = plan.artifacts.level;
         let records = (level >= ExportLevel::Records)
             .then(|| Spool::create(folder.records_jsonl(), false))
@@ -185,19 +193,7 @@ impl Reader {
             })
             .collect();
         let collected = Collected::empty(plan, anchor, capabilities);
-        Ok(Self {
-            endpoint,
-            counter,
-            live,
-            anchor,
-            names,
-            rendered: plan.chat_template,
-            must_count: must_count(plan),
-            verifier,
-            collected,
-            records,
-            raw,
-        })
+        Ok(Self { endpoint, counter, live, anchor, names, rendered, verifier, collected, records, raw })
     }
 
     /// Reads until the last shard is gone.
@@ -269,7 +265,7 @@ impl Reader {
         // What the server counted is no count of ours.
         let sent = counts.isl.filter(|_| self.counter.is_some());
         let later = number > 0 && turn.list.is_some();
-        let made = turn.length.map(|l| l.made).filter(|_| !self.must_count);
+        let made = turn.made;
         let at = usize::from(ticket.phase);
         let lengths = LengthFacts {
             asked: facts.asked_isl,
@@ -280,15 +276,12 @@ impl Reader {
             prompt: (prepared.entry as u64) << 16 | u64::from(ticket.turn),
         };
         if let Some(verifier) = &mut self.verifier {
-            let own_part = made.filter(|_| later && !self.rendered).map(|said| (&turn.body, said));
-            let whole = sent.or(made.filter(|_| !later)).map(|said| (&body, said));
-            if let Some((body, said)) = own_part.or(whole) {
+            // How much of a rendered request is a later turn's own part, the request does not tell.
+            if let Some(said) = made.filter(|_| !(later && self.rendered)) {
                 verifier.offer(|| Claim {
                     prepared: prepared.clone(),
                     turn: ticket.turn,
-                    body: body.clone(),
                     said,
-                    is_part: own_part.is_some(),
                     facts: lengths,
                     phase: at,
                 });

@@ -1,17 +1,15 @@
 //! Counts requests again as a whole, beside the run.
 //!
 //! A prompt that was made to a length leaves without being counted once more: that it has the length was proven at the seams of its parts.
-//! Here whole requests are encoded afresh and compared with what was said of them, on a thread of its own at low priority, behind a queue of
-//! bounded length. The one who offers a request is never kept waiting: what the queue has no room for is left out of a sample, and
+//! Here what was made is encoded afresh as a whole and compared with what was said of it, on a thread of its own at low priority, behind a
+//! queue of bounded length. What was counted to begin with is not looked at: counting it in the same way again would prove nothing. The one who offers a request is never kept waiting: what the queue has no room for is left out of a sample, and
 //! where every request is to be counted, the reader counts that one itself.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use aiperf_metrics::{LengthFacts, LengthLedger};
 use aiperf_report::{Verified, WrongLength};
-use bytes::Bytes;
 use crossbeam_channel::{Receiver, Sender, TrySendError};
 
 use crate::count::BodyCounter;
@@ -27,17 +25,13 @@ const QUEUE: usize = 64;
 /// Wrong ones that are kept as examples.
 const EXAMPLES: usize = 5;
 
-/// A request and what was said of it.
+/// A turn that was made to a length: the whole request or, where it holds what was said before, its own part of it.
 #[derive(Debug)]
 pub(crate) struct Claim {
     pub prepared: Arc<Prepared>,
     pub turn: u16,
-    /// What has the length.
-    pub body: Bytes,
-    /// Tokens of it.
+    /// Tokens it was said to have.
     pub said: u64,
-    /// It is the turn's own part of a request, and not all of it.
-    pub is_part: bool,
     /// What the ledger of its phase has of the request.
     pub facts: LengthFacts,
     /// The phase, by its place in the run.
@@ -57,8 +51,8 @@ pub(crate) struct Correction {
 #[derive(Debug, Default)]
 pub(crate) struct Recount {
     pub verified: Verified,
-    /// By phase.
-    pub corrections: BTreeMap<usize, Correction>,
+    /// With the phase of each.
+    pub corrections: Vec<(usize, Correction)>,
 }
 
 /// Counts claims and keeps what came of it.
@@ -71,20 +65,31 @@ struct Desk {
 impl Desk {
     fn new(counter: BodyCounter, all: bool) -> Self {
         let verified = Verified { all, ..Verified::default() };
-        Self { counter, recount: Recount { verified, corrections: BTreeMap::new() } }
+        Self { counter, recount: Recount { verified, corrections: Vec::new() } }
     }
 
     fn check(&mut self, claim: &Claim) {
+        let turn = &claim.prepared.turns[usize::from(claim.turn)];
+        let part = turn.list.clone().filter(|_| claim.facts.later);
+        let is_part = part.is_some();
+        let counted = match part {
+            Some(list) => Some(self.counter.part(&turn.body, list)),
+            None => self.counter.body(&turn.body),
+        };
         // One that the template refuses has no length, and nobody said otherwise.
-        let Some(counted) = self.counter.body(&claim.body) else { return };
+        let Some(counted) = counted else { return };
         let Recount { verified, corrections } = &mut self.recount;
         verified.requests += 1;
         if counted != claim.said {
             verified.wrong += 1;
-            let correction = corrections.entry(claim.phase).or_default();
+            let at = corrections.iter().position(|(phase, _)| *phase == claim.phase).unwrap_or_else(|| {
+                corrections.push((claim.phase, Correction::default()));
+                corrections.len() - 1
+            });
+            let correction = &mut corrections[at].1;
             correction.said.add(&claim.facts);
             let found = Some(counted);
-            correction.found.add(&if claim.is_part {
+            correction.found.add(&if is_part {
                 LengthFacts { made: found, ..claim.facts }
             } else {
                 LengthFacts { sent: found, ..claim.facts }
@@ -153,11 +158,7 @@ impl Verifier {
         let Self { own, queue, thread, .. } = self;
         drop(queue);
         let mut recount = thread.join().map_err(|_| RunError::Panicked("verifier"))?;
-        for (phase, Correction { said, found }) in &own.recount.corrections {
-            let correction = recount.corrections.entry(*phase).or_default();
-            correction.said.merge(said);
-            correction.found.merge(found);
-        }
+        recount.corrections.extend(own.recount.corrections);
         let (verified, own) = (&mut recount.verified, own.recount.verified);
         verified.requests += own.requests;
         verified.wrong += own.wrong;
@@ -183,18 +184,10 @@ mod tests {
 
     /// A request of three words of which `said` are told and were asked for, as the second phase sends it.
     fn claim(said: u64) -> Claim {
-        let prepared = toys::prepared(toys::conversation(&["one two three"]));
+        let prepared = toys::prepared(toys::conversation(&["one two three", "four five six"]));
         let facts =
             LengthFacts { asked: Some(said), made: Some(said), sent: Some(said), ..LengthFacts::default() };
-        Claim {
-            body: prepared.turns[0].body.clone(),
-            prepared,
-            turn: 0,
-            said,
-            is_part: false,
-            facts,
-            phase: 1,
-        }
+        Claim { prepared, turn: 0, said, facts, phase: 1 }
     }
 
     /// One whose thread starts to count when it is finished, so that its queue is full after `QUEUE` requests.
@@ -239,7 +232,7 @@ mod tests {
             ..LengthFacts::default()
         };
         ledgers[1].add(&facts);
-        verifier.offer(|| Claim { is_part: true, facts, ..claim(2) });
+        verifier.offer(|| Claim { turn: 1, facts, ..claim(2) });
         wake();
         let recount = verifier.finish().expect("it counts");
         assert_eq!(recount.verified.wrong, 13);

@@ -32,6 +32,8 @@ pub(crate) struct Input {
     system: Option<String>,
     tools: Option<String>,
     kwargs: Option<String>,
+    documents: Option<String>,
+    generation: bool,
 }
 
 impl Input {
@@ -42,8 +44,21 @@ impl Input {
             system: ask.system.map(str::to_owned),
             tools: ask.tools.map(str::to_owned),
             kwargs: ask.template_kwargs.map(str::to_owned),
+            documents: ask.documents.map(str::to_owned),
+            generation: ask.generation,
         }
     }
+}
+
+/// What a template is given.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Given<'a> {
+    pub(crate) messages: &'a Value,
+    pub(crate) tools: Option<&'a Value>,
+    pub(crate) documents: Option<&'a Value>,
+    pub(crate) kwargs: Option<&'a Map<String, Value>>,
+    /// The text ends where the answer begins.
+    pub(crate) generation: bool,
 }
 
 /// Counts and remembers. Shared by the server's thread and the one that counts long prompts.
@@ -64,7 +79,8 @@ impl Counter {
     /// The key under which the prompt of `ask` is remembered: two hashes of different making over all that decides the
     /// count, so that no two prompts of a run share it.
     pub(crate) fn key(api: Api, ask: &Ask<'_>) -> [u64; 2] {
-        let parts = (api, ask.input, ask.system, ask.tools, ask.template_kwargs);
+        let parts =
+            (api, ask.input, ask.system, ask.tools, ask.template_kwargs, ask.documents, ask.generation);
         let mut fast = FxHasher::default();
         parts.hash(&mut fast);
         let mut sip = DefaultHasher::new();
@@ -85,7 +101,14 @@ impl Counter {
             let messages = dialogue::messages(input.api, &input.text, input.system.as_deref())?;
             let tools = dialogue::tools(input.api, input.tools.as_deref())?;
             let kwargs = input.kwargs.as_deref().map(dialogue::parse).transpose()?;
-            let texts = self.render(&messages, tools.as_ref(), kwargs.as_ref(), true)?;
+            let documents = input.documents.as_deref().map(dialogue::parse).transpose()?;
+            let texts = self.render(&Given {
+                messages: &messages,
+                tools: tools.as_ref(),
+                documents: documents.as_ref(),
+                kwargs: kwargs.as_ref(),
+                generation: input.generation,
+            })?;
             Arc::new([self.texts(&texts, 0)])
         };
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -98,19 +121,14 @@ impl Counter {
 
     /// The text that the template makes of `messages`. Without a template, the text of each message, for then a chat counts
     /// as the sum of its contents.
-    pub(crate) fn render(
-        &self,
-        messages: &Value,
-        tools: Option<&Value>,
-        kwargs: Option<&Map<String, Value>>,
-        add_generation_prompt: bool,
-    ) -> Result<Vec<String>, Refusal> {
+    pub(crate) fn render(&self, given: &Given<'_>) -> Result<Vec<String>, Refusal> {
+        let Given { messages, tools, documents, kwargs, generation } = *given;
         let Some(template) = self.tokenizer.chat_template() else {
             let contents = messages.as_array().into_iter().flatten();
             return Ok(contents.filter_map(|m| m.get("content")?.as_str().map(str::to_owned)).collect());
         };
         let conversation =
-            Conversation { tools, kwargs, ..Conversation::new(messages, add_generation_prompt, self.clock) };
+            Conversation { tools, documents, kwargs, ..Conversation::new(messages, generation, self.clock) };
         let text = template
             .render_with(&conversation)
             .map_err(|e| Refusal::bad(format!("the chat template refused the messages: {e}")))?;

@@ -74,6 +74,9 @@ struct Body<'a> {
     tools: Option<&'a RawValue>,
     #[serde(borrow)]
     chat_template_kwargs: Option<&'a RawValue>,
+    #[serde(borrow)]
+    documents: Option<&'a RawValue>,
+    add_generation_prompt: Option<bool>,
     previous_response_id: Option<String>,
     stream: Option<bool>,
     stream_options: Option<StreamOptions>,
@@ -107,6 +110,10 @@ pub(crate) struct Ask<'a> {
     pub(crate) system: Option<&'a str>,
     pub(crate) tools: Option<&'a str>,
     pub(crate) template_kwargs: Option<&'a str>,
+    /// Of chat alone.
+    pub(crate) documents: Option<&'a str>,
+    /// The prompt ends where the answer begins; chat alone can do without.
+    pub(crate) generation: bool,
 }
 
 /// A field's text; null is as good as absent.
@@ -172,6 +179,8 @@ impl<'a> Ask<'a> {
             system: given(system),
             tools: given(parsed.tools),
             template_kwargs: given(parsed.chat_template_kwargs),
+            documents: given(parsed.documents).filter(|_| api == Api::Chat),
+            generation: parsed.add_generation_prompt.filter(|_| api == Api::Chat).unwrap_or(true),
         })
     }
 }

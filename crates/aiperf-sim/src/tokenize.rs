@@ -13,7 +13,7 @@ use crate::body::SimBody;
 use crate::capture::Entry;
 use crate::dialogue;
 use crate::page::{full, refuse};
-use crate::prompt::Counter;
+use crate::prompt::{Counter, Given};
 use crate::refusal::{Refusal, known_model};
 use crate::request::Api;
 use crate::service::{COUNT_HERE, Server};
@@ -122,8 +122,13 @@ fn tokenize<'a>(counter: &Counter, models: &[String], max_model_len: u64, body: 
             let messages = dialogue::messages(Api::Chat, messages.get(), None)?;
             let tools = dialogue::tools(Api::Chat, text(ask.tools))?;
             let kwargs = text(ask.chat_template_kwargs).map(dialogue::parse).transpose()?;
-            let generation = ask.add_generation_prompt.unwrap_or(true);
-            let texts = counter.render(&messages, tools.as_ref(), kwargs.as_ref(), generation)?;
+            let texts = counter.render(&Given {
+                messages: &messages,
+                tools: tools.as_ref(),
+                documents: None,
+                kwargs: kwargs.as_ref(),
+                generation: ask.add_generation_prompt.unwrap_or(true),
+            })?;
             for text in texts {
                 counter.encode(&text, ask.add_special_tokens.unwrap_or(false), &mut tokens);
             }

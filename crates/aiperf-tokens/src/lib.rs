@@ -30,5 +30,5 @@ pub use hf::COMPANION_FILES;
 pub use hub::{HubCache, HubName, MAIN};
 pub use open::{VOCABULARY_FILES, known_encodings, missing, open, open_folder, open_with};
 pub use probe::{Probe, ProbeSample, probe};
-pub use template::{ChatTemplate, Conversation, SpecialTokens};
+pub use template::{ChatTemplate, Conversation, SpecialTokens, TemplateFields};
 pub use tokenizer::{Kind, Origin, Tokenizer};

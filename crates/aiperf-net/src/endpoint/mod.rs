@@ -143,6 +143,11 @@ impl Endpoint {
         }
     }
 
+    /// Which API it is.
+    pub const fn kind(&self) -> EndpointKind {
+        self.kind
+    }
+
     /// Path and query of the request line.
     pub fn target(&self) -> &str {
         &self.target

@@ -7,6 +7,7 @@
 //! Python's string and mapping methods, `raise_exception`, `strftime_now`, a `tojson` that writes what Python's
 //! `json.dumps` writes, `{% generation %}` blocks, and `none` not being iterable.
 
+mod fields;
 mod generation;
 mod json;
 
@@ -20,6 +21,8 @@ use serde_json::{Map, Value};
 
 use crate::clock::TemplateClock;
 use crate::error::TemplateError;
+
+pub use fields::TemplateFields;
 
 /// Steps one rendering may take before its input is considered. The longest public template needs some thousands for a
 /// message.

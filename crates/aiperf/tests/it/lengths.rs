@@ -221,7 +221,8 @@ fn later_turns_are_counted_whole_and_asked_for_their_own_part() {
     assert_eq!(lengths["asked_sent"]["exact"], 12, "{lengths}");
     assert_eq!(lengths["sent_counted"]["exact"], 12, "{lengths}");
     assert_eq!(lengths["later_sent_counted"]["requests"], 8, "{lengths}");
-    assert_eq!(lengths["verified"]["requests"], 12, "{lengths}");
+    // The own parts of the others cannot be told from the rest of a rendered request.
+    assert_eq!(lengths["verified"]["requests"], 4, "{lengths}");
     assert_eq!(lengths["verified"]["wrong"], 0, "{lengths}");
     let shown = done.records().iter().any(|record| {
         let value = |tag: &str| record["metrics"][tag]["value"].as_u64().expect("a length");
@@ -246,10 +247,47 @@ fn a_users_own_prompts_are_asked_for_no_length() {
             .expect_exit(0)
             .shows(&["Input lengths: sent = counted in 12 of 12 requests."]);
     let lengths = lengths(&done);
-    assert!(lengths.get("asked_sent").is_none(), "{lengths}");
-    // The first sixteen of a run are always in the sample.
-    assert_eq!(lengths["verified"]["mode"], "sample");
-    assert_eq!(lengths["verified"]["requests"], 12);
+    // What was counted to begin with is not counted again.
+    assert!(lengths.get("asked_sent").is_none() && lengths.get("verified").is_none(), "{lengths}");
+}
+
+#[test]
+fn what_extra_inputs_give_the_template_is_made_sent_and_counted_alike() {
+    let template = "<|role|>{% if tools %}{{ tools | tojson }}<|role|>{% endif %}{% if documents %}{{ documents | tojson }}{% endif %}\
+        {% if quiet %}<|role|><|role|>{% endif %}{% for m in messages %}{{ m.content }}<|role|>{% endfor %}\
+        {% if add_generation_prompt %}<|role|><|role|>{% endif %}";
+    let tokenizer = folder(&vocabulary(), Some(template));
+    let server = server(&tokenizer, "");
+    let schema = json!({"type": "object", "properties": {"city": {"type": "string"}}});
+    let tool = |kind: &str| match kind {
+        "messages" => json!({"name": "weather", "description": "Tells it.", "input_schema": schema}),
+        "responses" => json!({"type": "function", "name": "weather", "parameters": schema, "strict": true}),
+        _ => json!({"type": "function", "function": {"name": "weather", "parameters": schema}}),
+    };
+    for kind in ["chat", "responses", "messages"] {
+        for extra in [
+            json!({"tools": [tool(kind)]}),
+            json!({"tools": []}),
+            json!({"chat_template_kwargs": {"quiet": true}}),
+            json!({"add_generation_prompt": false}),
+            json!({"documents": [{"text": "Bern is a city."}]}),
+        ] {
+            let done = prompts(&url(&server), &tokenizer)
+                .args("--apply-chat-template --isl 300 --isl-stddev 20 --request-count 12 --endpoint-type")
+                .args(&format!("{kind} --extra-inputs"))
+                .arg(&extra.to_string())
+                .run()
+                .expect_exit(0)
+                .shows(&["Input lengths: asked = sent = counted in 12 of 12 requests."]);
+            let lengths = lengths(&done);
+            let found = &lengths["server_count"];
+            assert_eq!(found["sent"], found["counted"], "{kind} {extra}: {lengths}");
+            // What is counted for its fields was not made alone, so it is not counted again.
+            let again = extra.get("add_generation_prompt").is_some();
+            let verified = lengths.get("verified").map(|v| (v["requests"].clone(), v["wrong"].clone()));
+            assert_eq!(verified, again.then(|| (json!(12), json!(0))), "{kind} {extra}: {lengths}");
+        }
+    }
 }
 
 #[test]

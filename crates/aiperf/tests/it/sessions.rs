@@ -106,12 +106,13 @@ fn later_turns_count_as_the_server_counts_them() {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../aiperf-tokens/tests/data/byte_level/tokenizer.json");
     let template = "{% for m in messages %}<{{ m.role }}>\n{{ m.content | trim }}\n{% endfor %}<assistant>\n";
     for (kind, with_template) in
-        [("chat", false), ("chat", true), ("responses", true), ("messages", true), ("messages", false)]
+        ["chat", "responses", "messages"].into_iter().flat_map(|kind| [(kind, false), (kind, true)])
     {
         let run = Run::new("profile --model demo --ui none --artifact-dir out --url sim:// --osl 5 --random-seed 7")
             .args("--tokenizer tok --isl 40 --conversation-turn-mean 4 --request-count 12 --concurrency 2 --streaming")
-            .args("--shared-system-prompt-length 10 --endpoint-type")
-            .arg(kind)
+            .args("--verify-lengths all --endpoint-type")
+            .args(&format!("{kind} --system-prompt"))
+            .arg("Answer in one word, and in the language of the question.")
             .file("tok/tokenizer.json", std::fs::read(&vocabulary).expect("it is there"));
         let run = if with_template {
             run.arg("--apply-chat-template").file("tok/chat_template.jinja", template)
@@ -131,6 +132,14 @@ fn later_turns_count_as_the_server_counts_them() {
             }
         }
         assert!(firsts.len() >= 3 && firsts.iter().all(|isl| *isl == firsts[0]), "{kind} {firsts:?}");
+        // A later turn's own part is counted again where it can be told from the rest of the request.
+        let verified = &done.summary()["input_lengths"]["verified"];
+        let again = if with_template { firsts.len() } else { 12 };
+        assert_eq!(
+            (&verified["requests"], &verified["wrong"]),
+            (&json!(again), &json!(0)),
+            "{kind} {with_template}"
+        );
     }
 }
 
