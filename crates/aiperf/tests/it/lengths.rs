@@ -275,7 +275,7 @@ fn what_extra_inputs_give_the_template_is_made_sent_and_counted_alike() {
             let done = prompts(&url(&server), &tokenizer)
                 .args("--apply-chat-template --isl 300 --isl-stddev 20 --request-count 12 --endpoint-type")
                 .args(&format!("{kind} --extra-inputs"))
-                .arg(&extra.to_string())
+                .arg(extra.to_string())
                 .run()
                 .expect_exit(0)
                 .shows(&["Input lengths: asked = sent = counted in 12 of 12 requests."]);
