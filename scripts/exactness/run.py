@@ -12,6 +12,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -387,23 +388,30 @@ def main():
     plan = [cell for cell in plan if not options.only or cell["family"] in options.only]
     plan = [cell for cell in plan if all(w in name_of(cell) for w in (options.match or "").split())]
     results = Results(os.path.join(options.work, "results"), identity(options.aiperf), options.fresh)
+    # A run that is told to end closes what it started.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    ended = threading.Event()
     for name in dict.fromkeys(cell["family"] for cell in plan):
         results.read(name)
         todo = [cell for cell in plan if cell["family"] == name and not results.is_done(cell)]
-        if not todo:
+        if not todo or time.monotonic() - begin >= options.minutes * 60:
             continue
         family = Family(options, name, folders[name], python)
         try:
             family.serve()
 
             def work(cell):
-                if time.monotonic() - begin < options.minutes * 60:
+                if time.monotonic() - begin < options.minutes * 60 and not ended.is_set():
                     results.add(family.run(cell))
 
             started = time.monotonic()
             with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-                for future in [pool.submit(work, cell) for cell in todo]:
-                    future.result()
+                try:
+                    for future in [pool.submit(work, cell) for cell in todo]:
+                        future.result()
+                except BaseException:
+                    ended.set()
+                    raise
         finally:
             family.close()
         good = sum(results.is_done(cell) for cell in todo)
