@@ -399,6 +399,7 @@ fn ticket() -> Ticket {
         entry: 4711,
         turn: 0,
         shard: 0,
+        target: 0,
         request_id: Uuid::from_random(0x77 << 96),
         correlation_id: Uuid::from_random(0x78 << 96),
         scheduled_ns: Some(1_000_000_000),

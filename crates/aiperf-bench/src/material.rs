@@ -6,8 +6,8 @@ use std::sync::Arc;
 use aiperf_core::exchange::{Exchange, ReadMark, Stamps};
 use aiperf_core::outcome::{Disposition, Outcome};
 use aiperf_core::plan::{
-    ArtifactsPlan, ConnectionReuse, DatasetPlan, EndpointKind, EndpointPlan, ExportLevel, LengthPlan,
-    LogLevel, ModelSelection, Plan, RuntimePlan, SyntheticPlan, TokenizerPlan, Ui, VerifyLengths,
+    ArtifactsPlan, DatasetPlan, EndpointKind, EndpointPlan, ExportLevel, LengthPlan, LogLevel,
+    ModelSelection, Plan, RuntimePlan, SyntheticPlan, TokenizerPlan, Ui, VerifyLengths,
 };
 use aiperf_core::time::ClockAnchor;
 use aiperf_core::url::BaseUrl;
@@ -16,7 +16,7 @@ use aiperf_data::{OpenContext, Visit, Workload};
 use aiperf_metrics::{Capabilities, ChunkFact, Facts};
 use aiperf_net::{Answer, Endpoint};
 use aiperf_tokens::{TemplateClock, Tokenizer};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// Chunks of the streamed answer.
 pub(crate) const CHUNKS: usize = 128;
@@ -206,20 +206,10 @@ pub(crate) fn plan(isl: u64) -> Plan {
         models: vec!["demo".into()],
         model_selection: ModelSelection::RoundRobin,
         endpoint: EndpointPlan {
-            kind: EndpointKind::Chat,
-            url: BaseUrl::parse("http://127.0.0.1:8000").expect("a URL"),
-            path: None,
             streaming: true,
             timeout_ns: 10_000_000_000,
-            api_key: None,
-            headers: Vec::new(),
-            extra: Map::new(),
-            legacy_max_tokens: false,
-            server_token_count: false,
-            reuse: ConnectionReuse::Pooled,
-            session_header: "X-Correlation-ID".into(),
-            verify_tls: true,
             max_response_bytes: 1 << 24,
+            ..EndpointPlan::new(EndpointKind::Chat, BaseUrl::parse("http://127.0.0.1:8000").expect("a URL"))
         },
         dataset: DatasetPlan::Synthetic(SyntheticPlan::sonnet(
             100_000,

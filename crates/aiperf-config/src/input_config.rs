@@ -283,13 +283,15 @@ fn phase(settings: &Settings, plan: &PhasePlan) -> Json {
     let mut out = Map::new();
     put(&mut out, "name", plan.name.as_str());
     put(&mut out, "kind", plan.kind.name());
-    let (kind, rate, smoothness) = match plan.pacing {
+    let (kind, rate, smoothness) = match &plan.pacing {
         Pacing::Concurrency => ("concurrency", None, None),
-        Pacing::Rate { per_second, arrival } => match arrival {
-            Arrival::Constant => ("constant", Some(per_second), None),
-            Arrival::Poisson => ("poisson", Some(per_second), None),
-            Arrival::Gamma { smoothness } => ("gamma", Some(per_second), Some(smoothness)),
+        Pacing::Rate { rate, arrival } => match *arrival {
+            Arrival::Constant => ("constant", Some(rate.target()), None),
+            Arrival::Poisson => ("poisson", Some(rate.target()), None),
+            Arrival::Gamma { smoothness } => ("gamma", Some(rate.target()), Some(smoothness)),
         },
+        Pacing::FixedSchedule { .. } => ("fixed_schedule", None, None),
+        Pacing::UserCentric { per_second, .. } => ("user_centric", Some(*per_second), None),
     };
     put(&mut out, "type", kind);
     if is_warmup {

@@ -27,6 +27,12 @@ pub enum CancelReason {
     GraceOver,
     /// The user interrupted the run.
     Interrupted,
+    /// The plan asked for it: a request cancellation.
+    Asked,
+    /// Too many requests had failed.
+    Threshold,
+    /// An arrival found no place, and the run was to stop there.
+    Saturated,
 }
 
 /// What the transport says of the end of a request, before its answer is read.

@@ -1,10 +1,19 @@
 //! The validated, complete description of a run. Made by `aiperf-config`, read by every other room, changed by none.
 
+mod endpoint;
+mod phase;
+
 use std::path::PathBuf;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use crate::url::BaseUrl;
+pub use endpoint::{
+    ClientCertificate, ConnectionReuse, EndpointKind, EndpointPlan, HttpVersion, Target, UrlStrategy,
+};
+pub use phase::{
+    Arrival, Cancellation, Pacing, PhaseKind, PhasePlan, Ramp, RampShape, RatePlan, RatePoint, RateShape,
+    Saturation,
+};
 
 /// A text that must not reach a file or a screen.
 #[derive(Clone, PartialEq, Eq)]
@@ -72,116 +81,6 @@ pub enum ModelSelection {
     RoundRobin,
     /// By a keyed draw.
     Random,
-}
-
-/// Which API is spoken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum EndpointKind {
-    /// OpenAI `/v1/chat/completions`.
-    Chat,
-    /// OpenAI `/v1/completions`.
-    Completions,
-    /// OpenAI `/v1/responses`.
-    Responses,
-    /// Anthropic `/v1/messages`.
-    Messages,
-}
-
-impl EndpointKind {
-    /// The name users type and files hold.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Chat => "chat",
-            Self::Completions => "completions",
-            Self::Responses => "responses",
-            Self::Messages => "messages",
-        }
-    }
-
-    /// A request is a list of messages with roles, which the server puts through its chat template; otherwise it is plain
-    /// text, which it puts behind the tokenizer's own specials (BOS).
-    pub const fn has_messages(self) -> bool {
-        match self {
-            Self::Chat | Self::Responses | Self::Messages => true,
-            Self::Completions => false,
-        }
-    }
-
-    /// The field of a request that holds its messages.
-    pub const fn messages_field(self) -> Option<&'static str> {
-        match self {
-            Self::Chat | Self::Messages => Some("messages"),
-            Self::Responses => Some("input"),
-            Self::Completions => None,
-        }
-    }
-
-    /// The field of a request that holds its system text, where that is no message.
-    pub const fn system_field(self) -> Option<&'static str> {
-        match self {
-            Self::Responses => Some("instructions"),
-            Self::Messages => Some("system"),
-            Self::Chat | Self::Completions => None,
-        }
-    }
-
-    /// Whether `fields`, laid over a request, are in the place of its messages or of its system text.
-    pub fn is_replaced_by(self, fields: &Map<String, Value>) -> bool {
-        [self.messages_field(), self.system_field()].into_iter().flatten().any(|f| fields.contains_key(f))
-    }
-
-    /// Whether layers of fields, the later over the earlier, bring a system text beside the messages.
-    pub fn has_system_in(self, layers: &[&Map<String, Value>]) -> bool {
-        let top = self.system_field().and_then(|field| layers.iter().rev().find_map(|l| l.get(field)));
-        top.is_some_and(|value| match value {
-            Value::Null => false,
-            Value::String(text) => !text.is_empty(),
-            Value::Array(parts) => !parts.is_empty(),
-            _ => true,
-        })
-    }
-}
-
-/// Connection use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ConnectionReuse {
-    /// Kept connections are used again.
-    Pooled,
-    /// A fresh one for every request.
-    Never,
-}
-
-/// Where requests go and in which form.
-#[derive(Debug, Clone)]
-pub struct EndpointPlan {
-    /// Which API.
-    pub kind: EndpointKind,
-    /// Server.
-    pub url: BaseUrl,
-    /// Replaces the API's own path; empty appends nothing.
-    pub path: Option<String>,
-    /// Server-sent events asked for.
-    pub streaming: bool,
-    /// Limit of one request from start to end.
-    pub timeout_ns: u64,
-    /// Sent as `Authorization: Bearer …`, or as `x-api-key` to Anthropic's API.
-    pub api_key: Option<Secret>,
-    /// The user's own headers, in order.
-    pub headers: Vec<(String, Secret)>,
-    /// Merged into every body after the API's own fields.
-    pub extra: Map<String, Value>,
-    /// `max_tokens` in place of `max_completion_tokens` for chat.
-    pub legacy_max_tokens: bool,
-    /// ISL and OSL come from the server's usage.
-    pub server_token_count: bool,
-    /// Connection use.
-    pub reuse: ConnectionReuse,
-    /// Name of the header that carries the correlation id.
-    pub session_header: String,
-    /// Certificate checks for https.
-    pub verify_tls: bool,
-    /// Most bytes of one response body kept; more is a failure.
-    pub max_response_bytes: usize,
 }
 
 /// A length in tokens, drawn once per text.
@@ -522,81 +421,6 @@ pub struct TokenizerPlan {
     /// As the user wrote it: a built-in vocabulary, a folder, a file, or a model of the hub, with `@REVISION` behind it where
     /// one was asked for.
     pub name: String,
-}
-
-/// In results or not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum PhaseKind {
-    /// Never in results.
-    Warmup,
-    /// Always in results.
-    Profiling,
-}
-
-impl PhaseKind {
-    /// The name files hold.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Warmup => "warmup",
-            Self::Profiling => "profiling",
-        }
-    }
-}
-
-/// One phase.
-#[derive(Debug, Clone)]
-pub struct PhasePlan {
-    /// Name, unique.
-    pub name: String,
-    /// In results or not.
-    pub kind: PhaseKind,
-    /// How sessions start.
-    pub pacing: Pacing,
-    /// Most sessions alive at once; `None` is no limit (rate pacing only).
-    pub concurrency: Option<u32>,
-    /// Stop once this many requests were sent.
-    pub requests: Option<u64>,
-    /// Start no more sessions than this; those that started go on to their last turn.
-    pub sessions: Option<u64>,
-    /// Stop sending after this long.
-    pub duration_ns: Option<u64>,
-    /// How long requests in flight may still run after `duration_ns`; `None` is without end.
-    pub grace_ns: Option<u64>,
-}
-
-impl PhasePlan {
-    /// Most sessions that can start: each sends at least one request, so a cap on requests is one on sessions too.
-    pub fn most_sessions(&self) -> Option<u64> {
-        self.requests.into_iter().chain(self.sessions).min()
-    }
-}
-
-/// How sessions start.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Pacing {
-    /// Whenever a place is free: closed loop.
-    Concurrency,
-    /// On a schedule of arrivals: open loop.
-    Rate {
-        /// Arrivals per second.
-        per_second: f64,
-        /// Form of the gaps.
-        arrival: Arrival,
-    },
-}
-
-/// Form of the gaps between arrivals.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Arrival {
-    /// Every gap the same.
-    Constant,
-    /// Exponential gaps.
-    Poisson,
-    /// Gamma gaps of shape `smoothness`: 1 is Poisson, more is smoother, less is burstier.
-    Gamma {
-        /// Shape.
-        smoothness: f64,
-    },
 }
 
 /// How much is written per request.

@@ -43,6 +43,8 @@ pub struct Ticket {
     pub turn: u16,
     /// The shard that sends it.
     pub shard: u16,
+    /// Position of the server in the plan's list.
+    pub target: u16,
     /// Travels as `X-Request-ID`.
     pub request_id: Uuid,
     /// Travels as the session header; the same for all turns of a session.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use aiperf_core::plan::{
-    ArtifactsPlan, ConnectionReuse, DatasetPlan, EndpointKind, EndpointPlan, ExportLevel, LogLevel,
-    ModelSelection, Plan, RuntimePlan, Ui, VerifyLengths,
+    ArtifactsPlan, DatasetPlan, EndpointKind, EndpointPlan, ExportLevel, LogLevel, ModelSelection, Plan,
+    RuntimePlan, Ui, VerifyLengths,
 };
 use aiperf_core::url::BaseUrl;
 use aiperf_tokens::{ChatTemplate, TemplateClock, Tokenizer};
@@ -144,22 +144,7 @@ pub(crate) fn plan(dataset: DatasetPlan, kind: EndpointKind) -> Plan {
     Plan {
         models: vec!["a".into(), "b".into()],
         model_selection: ModelSelection::RoundRobin,
-        endpoint: EndpointPlan {
-            kind,
-            url: BaseUrl::parse("http://localhost:1").expect("a good URL"),
-            path: None,
-            streaming: false,
-            timeout_ns: 1,
-            api_key: None,
-            headers: Vec::new(),
-            extra: serde_json::Map::new(),
-            legacy_max_tokens: false,
-            server_token_count: false,
-            reuse: ConnectionReuse::Pooled,
-            session_header: "X-Correlation-ID".into(),
-            verify_tls: true,
-            max_response_bytes: 1,
-        },
+        endpoint: EndpointPlan::new(kind, BaseUrl::parse("http://localhost:1").expect("a good URL")),
         dataset,
         tokenizer: None,
         chat_template: false,

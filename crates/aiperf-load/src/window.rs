@@ -83,14 +83,11 @@ mod tests {
 
     fn plan(requests: Option<u64>, duration_ns: Option<u64>, grace_ns: Option<u64>) -> PhasePlan {
         PhasePlan {
-            name: "profiling".into(),
-            kind: PhaseKind::Profiling,
-            pacing: Pacing::Concurrency,
             concurrency: Some(1),
             requests,
-            sessions: None,
             duration_ns,
             grace_ns,
+            ..PhasePlan::new("profiling", PhaseKind::Profiling, Pacing::Concurrency)
         }
     }
 

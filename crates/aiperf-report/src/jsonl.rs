@@ -208,6 +208,7 @@ mod tests {
             entry: 3,
             turn: 0,
             shard: 2,
+            target: 0,
             request_id: Uuid::from_random(1),
             correlation_id: Uuid::from_random(2),
             scheduled_ns: Some(900),

@@ -113,8 +113,10 @@ impl Control {
             plan: plan.clone(),
             window: PhaseWindow::start(plan, mono_ns() + START_AHEAD_NS),
             ring: ring.clone(),
-            permits: match plan.pacing {
-                Pacing::Rate { .. } => plan.concurrency.map(|n| Semaphore::new(n as usize)),
+            permits: match &plan.pacing {
+                Pacing::Rate { .. } | Pacing::FixedSchedule { .. } | Pacing::UserCentric { .. } => {
+                    plan.concurrency.map(|n| Semaphore::new(n as usize))
+                }
                 Pacing::Concurrency => None,
             },
             next_session: AtomicU64::new(0),
@@ -203,9 +205,11 @@ impl Control {
 /// schedule.
 fn primed(plan: &PhasePlan) -> u64 {
     let places = u64::from(plan.concurrency.unwrap_or(0));
-    match plan.pacing {
+    match &plan.pacing {
         Pacing::Concurrency => places.max(1),
-        Pacing::Rate { per_second, .. } => (per_second.ceil() as u64).clamp(1, MOST_PRIMED),
+        Pacing::Rate { rate, .. } => (rate.peak().ceil() as u64).clamp(1, MOST_PRIMED),
+        Pacing::UserCentric { users, .. } => u64::from(*users).clamp(1, MOST_PRIMED),
+        Pacing::FixedSchedule { .. } => MOST_PRIMED,
     }
 }
 

@@ -229,7 +229,8 @@ fn malformed_note(malformed: Malformed) -> Option<String> {
 /// Asked against sent rate of an open loop. With sessions of several turns it is the sessions that a rate paces.
 fn rate_note(plan: &Plan, profiling: &Done, several_turns: bool) -> Option<String> {
     let phase = plan.phases.iter().find(|p| p.kind == PhaseKind::Profiling)?;
-    let Pacing::Rate { per_second: asked, .. } = phase.pacing else { return None };
+    let Pacing::Rate { rate, .. } = &phase.pacing else { return None };
+    let asked = rate.target();
     // The window also holds the last answers, so the span of the starts is what counts.
     let starts = profiling.starts?;
     let (sent, span_s) = (starts.per_second()?, ns_to_seconds(starts.last_ns - starts.first_ns));

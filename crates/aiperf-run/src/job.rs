@@ -91,18 +91,18 @@ impl Job {
         let workload = aiperf_data::open(&plan, tokenizer.clone(), OpenContext { run_id: &run_id, now })?;
         let endpoint = Arc::new(Endpoint::new(&plan.endpoint));
         check_markers(&plan, &*workload, &endpoint)?;
-        let sim = match plan.endpoint.url.scheme {
-            Scheme::Sim => Some(SimConfig::from_query(plan.endpoint.url.query.as_deref().unwrap_or(""))?),
+        let sim = match plan.endpoint.url().scheme {
+            Scheme::Sim => Some(SimConfig::from_query(plan.endpoint.url().query.as_deref().unwrap_or(""))?),
             Scheme::Http | Scheme::Https => None,
         };
         enough_descriptors(&plan, sim.is_some())?;
-        let tls = match plan.endpoint.url.scheme {
+        let tls = match plan.endpoint.url().scheme {
             Scheme::Https => Some(aiperf_net::tls_config(&plan.endpoint)?),
             Scheme::Http | Scheme::Sim => None,
         };
         let url = match sim {
-            Some(_) => loopback(&plan.endpoint.url, SocketAddr::from(([127, 0, 0, 1], 1))),
-            None => plan.endpoint.url.clone(),
+            Some(_) => loopback(plan.endpoint.url(), SocketAddr::from(([127, 0, 0, 1], 1))),
+            None => plan.endpoint.url().clone(),
         };
         // Every shard makes its own; what is wrong with headers or host is told by this one, which opens no connection.
         Client::new(&plan.endpoint, &url, tls.clone())?;
@@ -262,14 +262,14 @@ impl Job {
     /// Where to send: the simulated server is started here and now.
     fn address(&self) -> Result<(BaseUrl, Option<SimHandle>), RunError> {
         let Some(config) = self.sim.clone() else {
-            return Ok((self.plan.endpoint.url.clone(), None));
+            return Ok((self.plan.endpoint.url().clone(), None));
         };
         let tokenizer = match &self.tokenizer {
             Some(tokenizer) => tokenizer.clone(),
             None => aiperf_hub::open(&TokenizerPlan { name: "builtin".into() }, Download::Never)?,
         };
         let handle = aiperf_sim::start(config, tokenizer, SocketAddr::from(([127, 0, 0, 1], 0)))?;
-        let url = loopback(&self.plan.endpoint.url, handle.addr());
+        let url = loopback(self.plan.endpoint.url(), handle.addr());
         Ok((url, Some(handle)))
     }
 
@@ -353,7 +353,7 @@ fn enough_descriptors(plan: &Plan, is_simulated: bool) -> Result<(), RunError> {
         Pacing::Concurrency => {
             Some(u64::from(phase.concurrency.unwrap_or(1)).min(phase.most_sessions().unwrap_or(u64::MAX)))
         }
-        Pacing::Rate { .. } => None,
+        Pacing::Rate { .. } | Pacing::FixedSchedule { .. } | Pacing::UserCentric { .. } => None,
     });
     let ends = if is_simulated { 2 } else { 1 };
     let needed = live.max().unwrap_or(0) * ends + OTHER_DESCRIPTORS;
@@ -390,9 +390,11 @@ fn loopback(sim: &BaseUrl, address: SocketAddr) -> BaseUrl {
 /// As many shards as the load can use: one for each core but one, which the reader and the server of a loopback run need.
 fn shard_count(plan: &Plan) -> usize {
     let cores = plan.runtime.max_shards.unwrap_or_else(|| aiperf_os::sched::cores().saturating_sub(1));
-    let useful = plan.phases.iter().map(|phase| match phase.pacing {
+    let useful = plan.phases.iter().map(|phase| match &phase.pacing {
         Pacing::Concurrency => phase.concurrency.unwrap_or(1).div_ceil(SESSIONS_PER_SHARD) as usize,
-        Pacing::Rate { per_second, .. } => (per_second / RATE_PER_SHARD).ceil() as usize,
+        Pacing::Rate { rate, .. } => (rate.peak() / RATE_PER_SHARD).ceil() as usize,
+        Pacing::UserCentric { per_second, .. } => (per_second / RATE_PER_SHARD).ceil() as usize,
+        Pacing::FixedSchedule { .. } => 1,
     });
     useful.max().unwrap_or(1).min(cores).max(1)
 }

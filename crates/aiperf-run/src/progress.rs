@@ -32,7 +32,7 @@ pub(crate) enum Progress {
     /// A bar that is drawn over itself.
     Bar(Box<Bar>),
     /// A line now and then.
-    Lines(Lines),
+    Lines(Box<Lines>),
     /// Nowhere.
     Silent,
 }
@@ -57,7 +57,7 @@ impl Progress {
             Ui::Simple if every_s <= 0.0 => Self::Silent,
             Ui::Simple => {
                 let every_ns = aiperf_core::time::seconds_to_ns(every_s);
-                Self::Lines(Lines { every_ns, next_ns: every_ns, plan: None })
+                Self::Lines(Box::new(Lines { every_ns, next_ns: every_ns, plan: None }))
             }
         }
     }
@@ -211,14 +211,10 @@ mod tests {
 
     fn plan(requests: Option<u64>, duration_ns: Option<u64>) -> PhasePlan {
         PhasePlan {
-            name: "profiling".into(),
-            kind: PhaseKind::Profiling,
-            pacing: Pacing::Concurrency,
             concurrency: Some(4),
             requests,
-            sessions: None,
             duration_ns,
-            grace_ns: None,
+            ..PhasePlan::new("profiling", PhaseKind::Profiling, Pacing::Concurrency)
         }
     }
 

@@ -234,10 +234,11 @@ impl Shard {
             })
         };
         self.deadlines.until(phase.window.start_ns).await;
-        match phase.plan.pacing {
+        match &phase.plan.pacing {
+            Pacing::FixedSchedule { .. } | Pacing::UserCentric { .. } => {}
             Pacing::Concurrency => self.clone().closed_loop(&phase, &cancel).await,
-            Pacing::Rate { per_second, arrival } => {
-                let arrivals = Arrivals::new(per_second, arrival, self.seed, phase.number);
+            Pacing::Rate { rate, arrival } => {
+                let arrivals = Arrivals::new(rate.target(), *arrival, self.seed, phase.number);
                 self.clone().open_loop(&phase, &cancel, arrivals).await;
             }
         }
@@ -387,7 +388,7 @@ mod tests {
                 index: 0,
                 shards: 1,
                 api: Arc::new(Endpoint::new(&endpoint)),
-                url: endpoint.url.clone(),
+                url: endpoint.url().clone(),
                 endpoint,
                 tls: None,
                 seed: 1,
@@ -420,7 +421,7 @@ mod tests {
 
     #[test]
     fn without_bodies_a_phase_ends_long_before_its_time() {
-        let rate = Pacing::Rate { per_second: 1000.0, arrival: Arrival::Constant };
+        let rate = Pacing::steady(1000.0, Arrival::Constant);
         for pacing in [Pacing::Concurrency, rate] {
             let plan = PhasePlan { pacing, duration_ns: Some(HOUR_NS), ..toys::closed_loop() };
             let phase = toys::phase(plan, mono_ns());
@@ -432,7 +433,7 @@ mod tests {
 
     #[test]
     fn nothing_comes_due_behind_the_cap() {
-        let pacing = Pacing::Rate { per_second: 1000.0, arrival: Arrival::Constant };
+        let pacing = Pacing::steady(1000.0, Arrival::Constant);
         let plan = PhasePlan { pacing, requests: Some(5), ..toys::closed_loop() };
         let phase = toys::phase(plan, mono_ns());
         // Sessions of several turns have reached the cap before as many sessions came due.
@@ -443,7 +444,7 @@ mod tests {
 
     #[test]
     fn who_waits_for_a_body_at_the_end_of_sending_waits_no_longer() {
-        let pacing = Pacing::Rate { per_second: 1000.0, arrival: Arrival::Constant };
+        let pacing = Pacing::steady(1000.0, Arrival::Constant);
         let plan = PhasePlan { pacing, duration_ns: Some(3_000_000), ..toys::closed_loop() };
         // No grace ends it, and no body ever comes.
         let phase = toys::phase(plan, mono_ns());
@@ -462,7 +463,7 @@ mod tests {
             seed: 1,
             ids: IdSource { stream: Key::new(1).purpose("run.ids").lane(0), next: Cell::new(0) },
             api: Arc::new(Endpoint::new(&endpoint)),
-            client: Client::new(&endpoint, &endpoint.url, None).expect("a client"),
+            client: Client::new(&endpoint, endpoint.url(), None).expect("a client"),
             deadlines: Deadlines::new(),
             batch: RefCell::new(Vec::new()),
             ended: crossbeam_channel::unbounded().0,
@@ -476,7 +477,7 @@ mod tests {
 
     #[test]
     fn what_came_due_before_a_stop_is_counted_and_nothing_else() {
-        let pacing = Pacing::Rate { per_second: 1e9, arrival: Arrival::Constant };
+        let pacing = Pacing::steady(1e9, Arrival::Constant);
         let phase = toys::phase(PhasePlan { pacing, ..toys::closed_loop() }, mono_ns());
         let cancel = Rc::new(Cancel::default());
         // The loop comes to the third arrival when the run is stopped already; the last one lies ahead.
@@ -494,7 +495,7 @@ mod tests {
 
     #[test]
     fn a_schedule_that_is_behind_leaves_sessions_their_turn() {
-        let pacing = Pacing::Rate { per_second: 1e9, arrival: Arrival::Constant };
+        let pacing = Pacing::steady(1e9, Arrival::Constant);
         let mut phase = toys::phase(PhasePlan { pacing, ..toys::closed_loop() }, mono_ns());
         Arc::get_mut(&mut phase).expect("nobody else has it").permits = Some(Semaphore::new(1));
         // All are due at once. The first session that runs takes the only place; no body ever comes.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use aiperf_core::conversation::{ContextMode, Conversation, Turn};
-use aiperf_core::plan::{ConnectionReuse, EndpointKind, EndpointPlan, Pacing, PhaseKind, PhasePlan};
+use aiperf_core::plan::{EndpointKind, EndpointPlan, Pacing, PhaseKind, PhasePlan};
 use aiperf_core::url::BaseUrl;
 use aiperf_data::{DataError, Visit, Workload, WorkloadFacts, WorkloadKind};
 use aiperf_load::PhaseWindow;
@@ -19,14 +19,8 @@ use crate::ring::{Ahead, Ring};
 /// One place, no end.
 pub(crate) fn closed_loop() -> PhasePlan {
     PhasePlan {
-        name: "profiling".into(),
-        kind: PhaseKind::Profiling,
-        pacing: Pacing::Concurrency,
         concurrency: Some(1),
-        requests: None,
-        sessions: None,
-        duration_ns: None,
-        grace_ns: None,
+        ..PhasePlan::new("profiling", PhaseKind::Profiling, Pacing::Concurrency)
     }
 }
 
@@ -46,20 +40,9 @@ pub(crate) fn phase(plan: PhasePlan, start_ns: u64) -> Arc<Phase> {
 /// A server on this machine.
 pub(crate) fn endpoint(kind: EndpointKind) -> EndpointPlan {
     EndpointPlan {
-        kind,
-        url: BaseUrl::parse("http://127.0.0.1:1").expect("a good URL"),
-        path: None,
-        streaming: false,
         timeout_ns: 1_000_000_000,
-        api_key: None,
-        headers: Vec::new(),
-        extra: Map::new(),
-        legacy_max_tokens: false,
-        server_token_count: false,
-        reuse: ConnectionReuse::Pooled,
-        session_header: "X-Correlation-ID".into(),
-        verify_tls: true,
         max_response_bytes: 1 << 20,
+        ..EndpointPlan::new(kind, BaseUrl::parse("http://127.0.0.1:1").expect("a good URL"))
     }
 }
 

@@ -90,12 +90,14 @@ impl Resolver<'_> {
 /// The load in a few letters: `concurrency10`, `request_rate5.0`, `concurrency10-request_rate5.0`.
 fn load(phase: &PhasePlan) -> String {
     let concurrency = phase.concurrency.map(|c| format!("concurrency{c}"));
-    match phase.pacing {
+    match &phase.pacing {
         Pacing::Concurrency => concurrency.unwrap_or_default(),
         // `{:?}` always shows a decimal point, as AIPerf's floats do.
-        Pacing::Rate { per_second, .. } => concurrency
+        Pacing::FixedSchedule { .. } => "fixed_schedule".to_owned(),
+        Pacing::UserCentric { per_second, users } => format!("users{users}-request_rate{per_second:?}"),
+        Pacing::Rate { rate, .. } => concurrency
             .into_iter()
-            .chain([format!("request_rate{per_second:?}")])
+            .chain([format!("request_rate{:?}", rate.target())])
             .collect::<Vec<_>>()
             .join("-"),
     }

@@ -44,8 +44,6 @@ impl Resolver<'_> {
         let verify_tls = verify_tls(self.env, &mut self.notes, &mut self.errors);
         let settings = self.settings;
         Some(EndpointPlan {
-            kind: self.endpoint_kind(),
-            url: url?,
             path,
             streaming: settings.is_on(Id::Streaming),
             timeout_ns: seconds_to_ns(settings.float_or_default(Id::RequestTimeout)),
@@ -62,6 +60,7 @@ impl Resolver<'_> {
             verify_tls,
             max_response_bytes: usize::try_from(settings.int_or_default(Id::MaxResponseBytes))
                 .unwrap_or(usize::MAX),
+            ..EndpointPlan::new(self.endpoint_kind(), url?)
         })
     }
 

@@ -119,7 +119,7 @@ impl Resolver<'_> {
             return Some(TokenizerPlan { name: "builtin".to_owned() });
         }
         // The simulated server has no model whose tokenizer could be meant.
-        let simulated = endpoint.url.scheme == Scheme::Sim && !Path::new(model).exists();
+        let simulated = endpoint.url().scheme == Scheme::Sim && !Path::new(model).exists();
         let name = if simulated { "builtin".to_owned() } else { self.at_revision(model) };
         Some(TokenizerPlan { name })
     }

@@ -30,7 +30,7 @@ const BURST: &str = "concurrency_burst";
 impl Resolver<'_> {
     pub(super) fn phases(&mut self) -> Vec<PhasePlan> {
         let profiling = self.profiling();
-        let mut phases: Vec<PhasePlan> = self.warmup(profiling.pacing).into_iter().collect();
+        let mut phases: Vec<PhasePlan> = self.warmup(&profiling.pacing).into_iter().collect();
         if phases.iter().any(|p| p.name.eq_ignore_ascii_case(&profiling.name))
             && let Some(place) = self.structure.warmup.clone()
         {
@@ -61,16 +61,16 @@ impl Resolver<'_> {
         PhasePlan {
             name: self.structure.profiling_name.clone().unwrap_or_else(|| "profiling".to_owned()),
             kind: PhaseKind::Profiling,
-            pacing,
-            concurrency: limit(pacing, self.concurrency(Id::Concurrency)),
+            concurrency: limit(&pacing, self.concurrency(Id::Concurrency)),
             requests: requests.or((duration_ns.is_none() && sessions.is_none()).then_some(DEFAULT_REQUESTS)),
             sessions,
             duration_ns,
             grace_ns: duration_ns.and_then(|_| endless(settings.float_or_default(Id::Grace))),
+            ..PhasePlan::new("", PhaseKind::Profiling, pacing)
         }
     }
 
-    fn warmup(&mut self, main: Pacing) -> Option<PhasePlan> {
+    fn warmup(&mut self, main: &Pacing) -> Option<PhasePlan> {
         let settings = self.settings;
         let duration_ns = settings.float(Id::WarmupDuration).map(seconds_to_ns);
         let requests = settings.int(Id::WarmupRequests);
@@ -95,12 +95,12 @@ impl Resolver<'_> {
         Some(PhasePlan {
             name: self.structure.warmup_name.clone().unwrap_or_else(|| "warmup".to_owned()),
             kind: PhaseKind::Warmup,
-            pacing,
-            concurrency: limit(pacing, concurrency),
+            concurrency: limit(&pacing, concurrency),
             requests,
             sessions,
             duration_ns,
             grace_ns: duration_ns.and_then(|_| endless(settings.float_or_default(Id::WarmupGrace))),
+            ..PhasePlan::new("", PhaseKind::Warmup, pacing)
         })
     }
 
@@ -129,12 +129,12 @@ impl Resolver<'_> {
         }
     }
 
-    fn warmup_pacing(&mut self, main: Pacing, inherits: bool) -> Option<Pacing> {
+    fn warmup_pacing(&mut self, main: &Pacing, inherits: bool) -> Option<Pacing> {
         let own_rate = self.settings.float(Id::WarmupRate);
         let own_pattern = self.settings.text(Id::WarmupPattern);
         let main_rate = match main {
-            Pacing::Rate { per_second, .. } => Some(per_second),
-            Pacing::Concurrency => None,
+            Pacing::Rate { rate, .. } => Some(rate.target()),
+            Pacing::Concurrency | Pacing::FixedSchedule { .. } | Pacing::UserCentric { .. } => None,
         };
         let is_whole = own_pattern == Some(BURST) || (own_rate.is_some() && own_pattern.is_some());
         let Some(per_second) = own_rate.or(main_rate).filter(|_| inherits && !is_whole) else {
@@ -154,7 +154,7 @@ impl Resolver<'_> {
         if matches!(arrival, Arrival::Constant | Arrival::Poisson) && smoothness.is_some() {
             self.needs(Id::WarmupSmoothness, "--warmup-arrival-pattern gamma", "other gaps have no shape");
         }
-        Some(Pacing::Rate { per_second, arrival })
+        Some(Pacing::steady(per_second, arrival))
     }
 
     /// The pacing that a phase's own options ask for; `None` when they are in conflict.
@@ -198,7 +198,7 @@ impl Resolver<'_> {
                 return None;
             }
         };
-        Some(Pacing::Rate { per_second, arrival })
+        Some(Pacing::steady(per_second, arrival))
     }
 
     /// A file's phase must be whole; on a command line AIPerf lets the pattern stand without effect.
@@ -218,10 +218,10 @@ impl Resolver<'_> {
 }
 
 /// A closed loop has a limit, 1 when none is given; an open loop only has the one that is given.
-fn limit(pacing: Pacing, given: Option<u32>) -> Option<u32> {
+fn limit(pacing: &Pacing, given: Option<u32>) -> Option<u32> {
     match pacing {
         Pacing::Concurrency => Some(given.unwrap_or(1)),
-        Pacing::Rate { .. } => given,
+        Pacing::Rate { .. } | Pacing::FixedSchedule { .. } | Pacing::UserCentric { .. } => given,
     }
 }
 

@@ -50,10 +50,10 @@ benchmark:
     assert_eq!(plan.phases.len(), 2);
     // A phase whose type is given takes nothing from the other one.
     assert_eq!(
-        (plan.phases[0].name.as_str(), plan.phases[0].pacing, plan.phases[0].concurrency),
+        (plan.phases[0].name.as_str(), plan.phases[0].pacing.clone(), plan.phases[0].concurrency),
         ("w", Pacing::Concurrency, Some(1))
     );
-    assert_eq!(plan.phases[1].pacing, Pacing::Rate { per_second: 8.0, arrival: Arrival::Poisson });
+    assert_eq!(plan.phases[1].pacing, Pacing::steady(8.0, Arrival::Poisson));
     assert_eq!((plan.phases[1].name.as_str(), plan.phases[1].concurrency), ("main", Some(4)));
     assert_eq!((plan.artifacts.level, plan.artifacts.dir), (ExportLevel::Records, PathBuf::from("out")));
     assert_eq!((plan.runtime.ui, plan.runtime.log_level), (Ui::None, LogLevel::Warning));
@@ -66,7 +66,7 @@ fn flags_go_to_the_phases_of_a_file() {
     );
     let plan = file.run("--request-rate 4 --warmup-duration 9").expect("sound").plan;
     assert_eq!((plan.phases[0].requests, plan.phases[0].duration_ns), (Some(4), Some(9_000_000_000)));
-    assert_eq!(plan.phases[1].pacing, Pacing::Rate { per_second: 4.0, arrival: Arrival::Poisson });
+    assert_eq!(plan.phases[1].pacing, Pacing::steady(4.0, Arrival::Poisson));
     assert_eq!(
         (plan.phases[1].name.as_str(), plan.phases[1].concurrency, plan.phases[1].requests),
         ("main", Some(2), Some(3))

@@ -78,7 +78,7 @@ fn a_model_is_all_it_takes() {
     let Resolved { plan, notes, .. } = good("--model m");
     assert!(notes.is_empty(), "{notes:?}");
     assert_eq!(plan.models, ["m"]);
-    assert_eq!(plan.endpoint.url.to_string(), "http://localhost:8000");
+    assert_eq!(plan.endpoint.url().to_string(), "http://localhost:8000");
     assert_eq!(plan.endpoint.timeout_ns, 21_600_000_000_000);
     assert_eq!(plan.endpoint.max_response_bytes, 64 << 20);
     assert_eq!(plan.endpoint.session_header, "X-Correlation-ID");
@@ -89,7 +89,7 @@ fn a_model_is_all_it_takes() {
     assert_eq!(plan.phases.len(), 1);
     let phase = &plan.phases[0];
     assert_eq!(
-        (phase.name.as_str(), phase.kind, phase.pacing),
+        (phase.name.as_str(), phase.kind, phase.pacing.clone()),
         ("profiling", PhaseKind::Profiling, Pacing::Concurrency)
     );
     assert_eq!(
@@ -174,9 +174,10 @@ fn input_config_has_the_shape_of_the_reference() {
 
 #[test]
 fn load_follows_the_order_of_decision() {
-    let pacing =
-        |line: &str| good(&format!("-m m {line}")).plan.phases.last().map(|p| (p.pacing, p.concurrency));
-    let rate = |per_second, arrival| Pacing::Rate { per_second, arrival };
+    let pacing = |line: &str| {
+        good(&format!("-m m {line}")).plan.phases.last().map(|p| (p.pacing.clone(), p.concurrency))
+    };
+    let rate = |per_second, arrival| Pacing::steady(per_second, arrival);
     assert_eq!(pacing("--concurrency 3"), Some((Pacing::Concurrency, Some(3))));
     assert_eq!(pacing("--request-rate 2"), Some((rate(2.0, Arrival::Poisson), None)));
     assert_eq!(pacing("--request-rate 2 --concurrency 3"), Some((rate(2.0, Arrival::Poisson), Some(3))));
@@ -220,7 +221,7 @@ fn load_follows_the_order_of_decision() {
     let plan =
         good("-m m --request-rate 2 --warmup-request-count 3 --warmup-arrival-pattern concurrency_burst")
             .plan;
-    assert_eq!((plan.phases[0].pacing, plan.phases[0].concurrency), (Pacing::Concurrency, Some(1)));
+    assert_eq!((plan.phases[0].pacing.clone(), plan.phases[0].concurrency), (Pacing::Concurrency, Some(1)));
 
     let with_note = good("-m m --arrival-pattern constant --warmup-concurrency 3");
     assert_eq!(

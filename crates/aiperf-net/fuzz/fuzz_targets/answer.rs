@@ -10,20 +10,8 @@ use libfuzzer_sys::fuzz_target;
 
 fn endpoint(kind: EndpointKind) -> Endpoint {
     Endpoint::new(&EndpointPlan {
-        kind,
-        url: BaseUrl::parse("http://127.0.0.1:1").expect("a URL"),
-        path: None,
         streaming: true,
-        timeout_ns: 1,
-        api_key: None,
-        headers: Vec::new(),
-        extra: serde_json::Map::new(),
-        legacy_max_tokens: false,
-        server_token_count: false,
-        reuse: ConnectionReuse::Pooled,
-        session_header: "X-Correlation-ID".to_owned(),
-        verify_tls: true,
-        max_response_bytes: 1 << 20,
+        ..EndpointPlan::new(kind, BaseUrl::parse("http://127.0.0.1:1").expect("a URL"))
     })
 }
 

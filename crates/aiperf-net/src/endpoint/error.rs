@@ -17,6 +17,9 @@ pub(super) fn cancelled(reason: CancelReason, exchange: &Exchange) -> Failure {
     let message = match reason {
         CancelReason::GraceOver => "request cancelled: the phase's duration and grace period were over",
         CancelReason::Interrupted => "request cancelled: the run was interrupted",
+        CancelReason::Asked => "request cancelled on purpose, as asked for",
+        CancelReason::Threshold => "request cancelled: too many requests had failed",
+        CancelReason::Saturated => "request cancelled: an arrival found no place and the run was to stop",
     };
     Failure {
         kind: FailureKind::Cancelled,

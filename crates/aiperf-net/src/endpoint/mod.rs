@@ -131,7 +131,7 @@ impl Endpoint {
     pub fn new(plan: &EndpointPlan) -> Self {
         Self {
             kind: plan.kind,
-            target: plan.url.join(path(plan)),
+            target: plan.url().join(path(plan)),
             streaming: plan.streaming,
             legacy_max_tokens: plan.legacy_max_tokens,
             asks_for_usage: match plan.kind {
@@ -288,19 +288,8 @@ mod mark_tests;
 #[cfg(test)]
 pub(crate) fn test_plan(kind: EndpointKind) -> EndpointPlan {
     EndpointPlan {
-        kind,
-        url: aiperf_core::url::BaseUrl::parse("http://127.0.0.1:1").expect("a URL"),
-        path: None,
-        streaming: false,
         timeout_ns: 10_000_000_000,
-        api_key: None,
-        headers: Vec::new(),
-        extra: Map::new(),
-        legacy_max_tokens: false,
-        server_token_count: false,
-        reuse: aiperf_core::plan::ConnectionReuse::Pooled,
-        session_header: "X-Correlation-ID".to_owned(),
-        verify_tls: true,
         max_response_bytes: 1 << 20,
+        ..EndpointPlan::new(kind, aiperf_core::url::BaseUrl::parse("http://127.0.0.1:1").expect("a URL"))
     }
 }

@@ -91,6 +91,7 @@ impl Shard {
                 entry: prepared.entry,
                 turn: turn as u16,
                 shard: self.index as u16,
+                target: 0,
                 request_id: self.ids.take(),
                 correlation_id,
                 scheduled_ns,
@@ -155,7 +156,7 @@ mod tests {
                 phase.ring.put(toys::prepared(conversation.clone()), 0).expect("there is room");
             }
             let mut endpoint = toys::endpoint(EndpointKind::Chat);
-            endpoint.url = BaseUrl::parse(&server.url()).expect("a good URL");
+            endpoint.targets[0].url = BaseUrl::parse(&server.url()).expect("a good URL");
             endpoint.timeout_ns = 60_000_000_000;
             let shard = Alone::start(endpoint);
             shard.commands.send(Command::Phase(phase.clone())).expect("the shard listens");

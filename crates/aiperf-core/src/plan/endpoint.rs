@@ -1,0 +1,230 @@
+//! Where requests go, in which form, and over what.
+
+use std::path::PathBuf;
+
+use serde_json::{Map, Value};
+
+use super::Secret;
+use crate::url::BaseUrl;
+
+/// Which API is spoken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum EndpointKind {
+    /// OpenAI `/v1/chat/completions`.
+    Chat,
+    /// OpenAI `/v1/completions`.
+    Completions,
+    /// OpenAI `/v1/responses`.
+    Responses,
+    /// Anthropic `/v1/messages`.
+    Messages,
+}
+
+impl EndpointKind {
+    /// The name users type and files hold.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Chat => "chat",
+            Self::Completions => "completions",
+            Self::Responses => "responses",
+            Self::Messages => "messages",
+        }
+    }
+
+    /// A request is a list of messages with roles, which the server puts through its chat template; otherwise it is plain
+    /// text, which it puts behind the tokenizer's own specials (BOS).
+    pub const fn has_messages(self) -> bool {
+        match self {
+            Self::Chat | Self::Responses | Self::Messages => true,
+            Self::Completions => false,
+        }
+    }
+
+    /// The field of a request that holds its messages.
+    pub const fn messages_field(self) -> Option<&'static str> {
+        match self {
+            Self::Chat | Self::Messages => Some("messages"),
+            Self::Responses => Some("input"),
+            Self::Completions => None,
+        }
+    }
+
+    /// The field of a request that holds its system text, where that is no message.
+    pub const fn system_field(self) -> Option<&'static str> {
+        match self {
+            Self::Responses => Some("instructions"),
+            Self::Messages => Some("system"),
+            Self::Chat | Self::Completions => None,
+        }
+    }
+
+    /// Whether `fields`, laid over a request, are in the place of its messages or of its system text.
+    pub fn is_replaced_by(self, fields: &Map<String, Value>) -> bool {
+        [self.messages_field(), self.system_field()].into_iter().flatten().any(|f| fields.contains_key(f))
+    }
+
+    /// Whether layers of fields, the later over the earlier, bring a system text beside the messages.
+    pub fn has_system_in(self, layers: &[&Map<String, Value>]) -> bool {
+        let top = self.system_field().and_then(|field| layers.iter().rev().find_map(|l| l.get(field)));
+        top.is_some_and(|value| match value {
+            Value::Null => false,
+            Value::String(text) => !text.is_empty(),
+            Value::Array(parts) => !parts.is_empty(),
+            _ => true,
+        })
+    }
+}
+
+/// Connection use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConnectionReuse {
+    /// Kept connections are used again, whoever opened them.
+    Pooled,
+    /// A fresh one for every request.
+    Never,
+    /// One for each session, from its first turn to its last.
+    Sticky,
+}
+
+/// Which HTTP is spoken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HttpVersion {
+    /// HTTP/1.1: a connection carries one request at a time.
+    One,
+    /// HTTP/2: many requests share a connection. Over TLS by ALPN, in clear by prior knowledge (h2c).
+    Two,
+}
+
+/// How a new session gets one of several servers. All turns of a session go to the same one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UrlStrategy {
+    /// Session `i` takes server `i mod n`.
+    RoundRobin,
+    /// By a keyed draw, each as likely as the others.
+    Random,
+    /// By a keyed draw, each as likely as its weight is of all weights.
+    Weighted,
+    /// The one with the fewest requests in flight when the session starts; of equals the first.
+    LeastInFlight,
+}
+
+impl UrlStrategy {
+    /// The name users type and files hold.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::RoundRobin => "round_robin",
+            Self::Random => "random",
+            Self::Weighted => "weighted",
+            Self::LeastInFlight => "least_in_flight",
+        }
+    }
+}
+
+/// One server.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Target {
+    /// Its address.
+    pub url: BaseUrl,
+    /// Its share under [`UrlStrategy::Weighted`]; above 0. 1 where nothing was said.
+    pub weight: f64,
+}
+
+/// What this client shows a server that asks who it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientCertificate {
+    /// PEM file with the certificate and those that signed it.
+    pub certificate: PathBuf,
+    /// PEM file with its key; may be the same file.
+    pub key: PathBuf,
+}
+
+/// Where requests go and in which form.
+#[derive(Debug, Clone)]
+pub struct EndpointPlan {
+    /// Which API.
+    pub kind: EndpointKind,
+    /// Servers, at least one.
+    pub targets: Vec<Target>,
+    /// How sessions are spread over them.
+    pub url_strategy: UrlStrategy,
+    /// Replaces the API's own path; empty appends nothing.
+    pub path: Option<String>,
+    /// Server-sent events asked for.
+    pub streaming: bool,
+    /// Limit of one request from start to end.
+    pub timeout_ns: u64,
+    /// Limit of name, TCP and TLS of one connection.
+    pub connect_timeout_ns: Option<u64>,
+    /// Limit from the last byte of a request out to the first content of its answer. Only of streams.
+    pub first_token_timeout_ns: Option<u64>,
+    /// Limit between two reads of one answer.
+    pub idle_timeout_ns: Option<u64>,
+    /// Sent as `Authorization: Bearer …`, or as `x-api-key` to Anthropic's API.
+    pub api_key: Option<Secret>,
+    /// The user's own headers, in order.
+    pub headers: Vec<(String, Secret)>,
+    /// Merged into every body after the API's own fields.
+    pub extra: Map<String, Value>,
+    /// `max_tokens` in place of `max_completion_tokens` for chat.
+    pub legacy_max_tokens: bool,
+    /// ISL and OSL come from the server's usage.
+    pub server_token_count: bool,
+    /// Connection use.
+    pub reuse: ConnectionReuse,
+    /// Which HTTP.
+    pub http: HttpVersion,
+    /// A kept connection that turns out closed by the server before any byte of an answer came is replaced once, and the
+    /// request goes out again.
+    pub resend: bool,
+    /// Connections go to this Unix socket; the URL still names host and path.
+    pub unix_socket: Option<PathBuf>,
+    /// Proxies are taken from the environment (`HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`, and in small letters).
+    pub proxy_from_env: bool,
+    /// PEM file of certificates that are trusted beside the system's own.
+    pub ca: Option<PathBuf>,
+    /// What we show a server that asks who we are.
+    pub client_certificate: Option<ClientCertificate>,
+    /// Name of the header that carries the correlation id.
+    pub session_header: String,
+    /// Certificate checks for https.
+    pub verify_tls: bool,
+    /// Most bytes of one response body kept; more is a failure.
+    pub max_response_bytes: usize,
+}
+
+impl EndpointPlan {
+    /// A plan of `kind` with AIPerf's defaults and one server.
+    pub fn new(kind: EndpointKind, url: BaseUrl) -> Self {
+        Self {
+            kind,
+            targets: vec![Target { url, weight: 1.0 }],
+            url_strategy: UrlStrategy::RoundRobin,
+            path: None,
+            streaming: false,
+            timeout_ns: 21_600_000_000_000,
+            connect_timeout_ns: None,
+            first_token_timeout_ns: None,
+            idle_timeout_ns: None,
+            api_key: None,
+            headers: Vec::new(),
+            extra: Map::new(),
+            legacy_max_tokens: false,
+            server_token_count: false,
+            reuse: ConnectionReuse::Pooled,
+            http: HttpVersion::One,
+            resend: true,
+            unix_socket: None,
+            proxy_from_env: false,
+            ca: None,
+            client_certificate: None,
+            session_header: "X-Correlation-ID".to_owned(),
+            verify_tls: true,
+            max_response_bytes: 64 << 20,
+        }
+    }
+
+    /// The first server, which stands for all where only one can be asked.
+    pub fn url(&self) -> &BaseUrl {
+        &self.targets[0].url
+    }
+}
