@@ -2,8 +2,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
-use std::io;
-use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,43 +9,21 @@ use std::time::Duration;
 use aiperf_core::exchange::Exchange;
 use aiperf_core::outcome::{CancelReason, Disposition, Failure, Stage};
 use aiperf_core::plan::{ConnectionReuse, EndpointPlan};
-use aiperf_core::ticket::Uuid;
+use aiperf_core::ticket::{SessionId, Uuid};
 use aiperf_core::time::NS_PER_S;
 use aiperf_core::url::BaseUrl;
 use aiperf_os::mono_ns;
-use bytes::Bytes;
 use http::Method;
-use rustls::pki_types::ServerName;
-use socket2::{SockRef, TcpKeepalive};
-use tokio::net::{TcpSocket, TcpStream};
-use tokio_rustls::TlsConnector;
 
 use crate::connection::{Broken, Connection, Seen};
+use crate::dial::Dialer;
 use crate::headers::RequestTemplate;
-use crate::resolve::{Resolver, ServerAddress};
-use crate::wire::{Socket, Stamped, Wire};
-use crate::{NetError, endpoint, failure, tls_config};
+#[cfg(test)]
+use crate::wire::Socket;
+use crate::{NetError, Outgoing, endpoint, failure};
 
 /// How long an unused connection is kept, nanoseconds (AIPerf's keep-alive: 300 s).
 const KEEP_ALIVE_NS: u64 = 300 * NS_PER_S;
-/// Kernel keep-alive: first probe after, then every, then how many (AIPerf's 60/30/1).
-const PROBE_AFTER: Duration = Duration::from_mins(1);
-const PROBE_EVERY: Duration = Duration::from_secs(30);
-const PROBES: u32 = 1;
-/// Unacknowledged data for this long breaks the connection (AIPerf's TCP_USER_TIMEOUT).
-#[cfg(target_os = "linux")]
-const USER_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// A request ready to go.
-#[derive(Debug, Clone)]
-pub struct Outgoing {
-    /// JSON body.
-    pub body: Bytes,
-    /// `X-Request-ID`.
-    pub request_id: Uuid,
-    /// Session header and `X-Session-Affinity`.
-    pub correlation_id: Uuid,
-}
 
 /// What happened to connections since the client was made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -76,10 +52,7 @@ enum End {
 #[derive(Debug)]
 pub struct Client {
     template: RequestTemplate,
-    resolver: Resolver,
-    /// `host:port`, for messages.
-    authority: String,
-    tls: Option<(Arc<rustls::ClientConfig>, ServerName<'static>)>,
+    dialer: Dialer,
     timeout_ns: u64,
     max_response_bytes: usize,
     keep_connections: bool,
@@ -100,21 +73,9 @@ impl Client {
         url: &BaseUrl,
         tls: Option<Arc<rustls::ClientConfig>>,
     ) -> Result<Self, NetError> {
-        let address = ServerAddress::new(url)?;
-        let template = RequestTemplate::new(plan, url, &url.join(endpoint::path(plan)))?;
-        let tls = if address.tls {
-            let config = tls.map_or_else(|| tls_config(plan), Ok)?;
-            let name = ServerName::try_from(address.host.clone())
-                .map_err(|_| NetError::HostName { host: address.host.clone() })?;
-            Some((config, name))
-        } else {
-            None
-        };
         Ok(Self {
-            template,
-            resolver: Resolver::new(address),
-            authority: url.authority(),
-            tls,
+            dialer: Dialer::new(plan, url, tls)?,
+            template: RequestTemplate::new(plan, url, &url.join(endpoint::path(plan)))?,
             timeout_ns: plan.timeout_ns,
             max_response_bytes: plan.max_response_bytes,
             keep_connections: plan.reuse == ConnectionReuse::Pooled,
@@ -140,7 +101,7 @@ impl Client {
     }
 
     /// Names and values of the headers of a request as they are sent, secrets included, without Host and Content-Length.
-    pub fn request_headers(&self, request_id: Uuid, correlation_id: Uuid) -> Vec<(String, String)> {
+    pub fn request_headers(&self, request_id: Uuid, correlation_id: &SessionId) -> Vec<(String, String)> {
         self.template.listed(request_id, correlation_id)
     }
 
@@ -151,7 +112,7 @@ impl Client {
     /// is counted as stale, and another one is used.
     pub async fn exchange(&self, out: Outgoing, cancel: impl Future<Output = CancelReason>) -> Exchange {
         let start_ns = mono_ns();
-        let mut seen = Seen::new(start_ns, self.template.size(out.body.len()), self.keep_headers);
+        let mut seen = Seen::new(start_ns, self.template.size(out.body.len(), &out.correlation_id), self.keep_headers);
         let end = {
             let attempt = pin!(self.attempt(&out, &mut seen));
             let cancel = pin!(cancel);
@@ -211,7 +172,7 @@ impl Client {
                 None => self.connect(seen).await?,
             };
             seen.socket = Some(std::rc::Rc::clone(&connection.socket));
-            let mut request = self.template.request(&out.body, out.request_id, out.correlation_id);
+            let mut request = self.template.request(&out.body, out.request_id, &out.correlation_id);
             if self.gets {
                 *request.method_mut() = Method::GET;
             }
@@ -259,70 +220,17 @@ impl Client {
     }
 
     async fn connect(&self, seen: &mut Seen) -> Result<Connection, Failure> {
-        let connection = self.try_connect(seen).await;
+        let connection = match self.dialer.connect(seen).await {
+            Ok(wire) => {
+                seen.stage = Stage::Send;
+                Connection::new(wire).await.map_err(|e| failure::http(&e, Stage::Send, false))
+            }
+            Err(failure) => Err(failure),
+        };
         self.count(|c| match connection {
             Ok(_) => c.opened += 1,
             Err(_) => c.refused += 1,
         });
         connection
     }
-
-    async fn try_connect(&self, seen: &mut Seen) -> Result<Connection, Failure> {
-        seen.stage = Stage::Resolve;
-        let (addresses, waited) = self.resolver.resolve().await;
-        seen.exchange.stamps.dns_ns = waited;
-        let addresses = addresses.map_err(|e| failure::resolve(&self.authority, &e))?;
-        seen.stage = Stage::Connect;
-        let began = mono_ns();
-        let tcp = connect_any(&addresses).await;
-        seen.exchange.stamps.tcp_ns = Some((began, mono_ns()));
-        let tcp = tcp.map_err(|e| failure::connect(&self.authority, &e))?;
-        let stamped = Stamped(Socket::new(tcp));
-        let wire = match &self.tls {
-            None => Wire::Plain(stamped),
-            Some((config, name)) => {
-                seen.stage = Stage::Tls;
-                let began = mono_ns();
-                let stream = TlsConnector::from(Arc::clone(config)).connect(name.clone(), stamped).await;
-                seen.exchange.stamps.tls_ns = Some((began, mono_ns()));
-                Wire::Tls(Box::new(stream.map_err(|e| failure::tls(&self.authority, &e))?))
-            }
-        };
-        seen.stage = Stage::Send;
-        Connection::new(wire).await.map_err(|e| failure::http(&e, Stage::Send, false))
-    }
-}
-
-/// A TCP connection to a server that is not the one under test: its name is resolved as a client's is, nothing is stamped.
-pub async fn dial(server: &ServerAddress) -> io::Result<TcpStream> {
-    let (addresses, _) = Resolver::new(server.clone()).resolve().await;
-    connect_any(&addresses?).await
-}
-
-/// Tries the addresses one after the other; the first one's error is told when none answers.
-async fn connect_any(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
-    let mut first_error = None;
-    for address in addresses {
-        match connect_one(*address).await {
-            Ok(stream) => return Ok(stream),
-            Err(error) => {
-                first_error.get_or_insert(error);
-            }
-        }
-    }
-    Err(first_error.unwrap_or_else(|| io::Error::from(io::ErrorKind::AddrNotAvailable)))
-}
-
-/// Buffers are left to the kernel's automatic sizing: the 10 MiB AIPerf asks for are cut to the system's limit and switch
-/// it off, which makes the window smaller, not larger.
-async fn connect_one(address: SocketAddr) -> io::Result<TcpStream> {
-    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    socket.set_nodelay(true)?;
-    let options = SockRef::from(&socket);
-    let keepalive =
-        TcpKeepalive::new().with_time(PROBE_AFTER).with_interval(PROBE_EVERY).with_retries(PROBES);
-    options.set_tcp_keepalive(&keepalive)?;
-    #[cfg(target_os = "linux")]
-    options.set_tcp_user_timeout(Some(USER_TIMEOUT))?;
-    socket.connect(address).await
 }

@@ -9,20 +9,24 @@
 
 mod client;
 mod connection;
+mod dial;
 mod endpoint;
 mod error;
 mod failure;
 mod header_case;
 mod headers;
+mod outgoing;
 mod resolve;
 pub mod sse;
 mod tls;
 mod usage;
 mod wire;
 
-pub use client::{Client, Counters, Outgoing, dial};
+pub use client::{Client, Counters};
+pub use dial::dial;
 pub use endpoint::{Answer, AnswerChunk, EncodeError, Endpoint, Request};
 pub use error::NetError;
+pub use outgoing::{Outgoing, Sticky};
 pub use resolve::ServerAddress;
 pub use tls::{tls_config, verifying_tls_config};
 pub use usage::read_usage;

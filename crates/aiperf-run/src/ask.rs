@@ -51,7 +51,7 @@ pub(crate) async fn count(asked: &Asked<'_>, body: &[u8]) -> Option<u64> {
         Some(if get { client.getting() } else { client })
     };
     let send = async |client: Client, body: Bytes| {
-        let out = Outgoing { body, request_id: asked.id, correlation_id: asked.id };
+        let out = Outgoing::new(body, asked.id, asked.id);
         let stopped = async {
             asked.interrupt.wait().await;
             CancelReason::Interrupted

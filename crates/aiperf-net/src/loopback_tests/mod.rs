@@ -38,11 +38,7 @@ fn plan() -> EndpointPlan {
 }
 
 fn outgoing() -> Outgoing {
-    Outgoing {
-        body: Bytes::from_static(BODY),
-        request_id: Uuid::from_random(1),
-        correlation_id: Uuid::from_random(2),
-    }
+    Outgoing::new(Bytes::from_static(BODY), Uuid::from_random(1), Uuid::from_random(2))
 }
 
 async fn listener() -> (TcpListener, BaseUrl) {

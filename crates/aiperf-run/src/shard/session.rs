@@ -97,7 +97,7 @@ impl Shard {
                 scheduled_ns,
                 dispatched_ns,
             };
-            let out = Outgoing { body: body.clone(), request_id: ticket.request_id, correlation_id };
+            let out = Outgoing::new(body.clone(), ticket.request_id, correlation_id);
             let exchange = self.client.exchange(out, cancel.wait()).await;
             let end_ns = exchange.stamps.end_ns;
             let cancelled = matches!(exchange.disposition, Disposition::Cancelled { .. });
