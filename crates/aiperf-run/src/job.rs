@@ -24,6 +24,7 @@ use crate::control::{Control, PhaseEnd, PhaseRun};
 use crate::count::{BodyCounter, changes_count};
 use crate::error::RunError;
 use crate::finish::{self, Finished};
+use crate::handover;
 use crate::interrupt::Interrupt;
 use crate::live::Live;
 use crate::prepare::{Composer, ComposerSetup, check_markers};
@@ -129,7 +130,7 @@ impl Job {
 
         let inputs = InputsFile::create(folder.inputs_json())?;
         let live = Arc::new(Live::default());
-        let (ended_tx, ended_rx) = crossbeam_channel::unbounded();
+        let (ended_tx, ended_rx) = handover::channel();
         let reader = Reader::new(ReaderSetup {
             plan,
             folder,

@@ -17,6 +17,7 @@ mod control;
 mod count;
 mod error;
 mod finish;
+mod handover;
 mod history;
 mod interrupt;
 mod job;

@@ -18,11 +18,11 @@ use aiperf_net::{Answer, Client, Endpoint};
 use aiperf_report::Verified;
 use aiperf_report::jsonl::{self, Meta, PhaseMeta};
 use aiperf_report::raw::{self, Raw, Responses};
-use crossbeam_channel::Receiver;
 
 use crate::artifacts::{Folder, Spool};
 use crate::count::BodyCounter;
 use crate::error::RunError;
+use crate::handover::Incoming;
 use crate::live::{Latest, Live};
 use crate::shard::Ended;
 use crate::verify::{Claim, Verifier};
@@ -197,11 +197,11 @@ impl Reader {
     }
 
     /// Reads until the last shard is gone.
-    pub(crate) fn run(mut self, ended: &Receiver<Vec<Ended>>) -> Collected {
+    pub(crate) fn run(mut self, ended: &Incoming) -> Collected {
         // Only words headers here; it opens no connection. It belongs to one thread, so it is made in this one. Shards make the same one
         // first and fail the run if it cannot be made.
         let sender = self.raw.as_ref().and_then(|raw| Client::new(&raw.plan, &raw.url, None).ok());
-        while let Ok(batch) = ended.recv() {
+        while let Some(batch) = ended.recv() {
             let mut seen = Latest::default();
             for one in batch {
                 self.read(one, sender.as_ref(), &mut seen);
@@ -321,7 +321,7 @@ impl Reader {
             spool.append(|out| jsonl::line(out, &meta, &values, answer.failure.as_ref()));
         }
         if let (Some(file), Some(sender)) = (&mut self.raw, sender) {
-            let sent = sender.request_headers(ticket.request_id, ticket.correlation_id);
+            let sent = sender.request_headers(ticket.request_id, &ticket.correlation_id);
             let sent: Vec<(&str, &str)> = sent.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
             let events;
             let responses = match exchange.status {

@@ -23,12 +23,12 @@ use aiperf_os::deadlines::Deadlines;
 use aiperf_os::mono_ns;
 use aiperf_rng::Key;
 use bytes::Bytes;
-use crossbeam_channel::Sender;
 use tokio::runtime::LocalOptions;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::{JoinError, JoinSet};
 
 use crate::error::RunError;
+use crate::handover::Handover;
 use crate::phase::Phase;
 use crate::prepare::Prepared;
 
@@ -81,7 +81,7 @@ pub(crate) struct ShardSetup {
     pub id_key: u64,
     pub commands: mpsc::UnboundedReceiver<Command>,
     pub events: mpsc::UnboundedSender<ShardEvent>,
-    pub ended: Sender<Vec<Ended>>,
+    pub ended: Handover,
 }
 
 /// Runs a shard until its commands end. Meant for a thread of its own.
@@ -218,7 +218,7 @@ struct Shard {
     client: Client,
     deadlines: Deadlines,
     batch: RefCell<Vec<Ended>>,
-    ended: Sender<Vec<Ended>>,
+    ended: Handover,
 }
 
 impl Shard {
@@ -335,15 +335,14 @@ impl Shard {
         batch.push(ended);
         if batch.len() >= BATCH {
             let full = std::mem::replace(&mut *batch, Vec::with_capacity(BATCH));
-            // The reader outlives every shard; were it gone, its panic is what the run reports.
-            let _ = self.ended.send(full);
+            self.ended.send(full);
         }
     }
 
     fn flush(&self) {
         let batch = std::mem::take(&mut *self.batch.borrow_mut());
         if !batch.is_empty() {
-            let _ = self.ended.send(batch);
+            self.ended.send(batch);
         }
     }
 }
@@ -374,7 +373,7 @@ mod tests {
     pub(super) struct Alone {
         pub commands: mpsc::UnboundedSender<Command>,
         pub events: mpsc::UnboundedReceiver<ShardEvent>,
-        pub ended: crossbeam_channel::Receiver<Vec<Ended>>,
+        pub ended: crate::handover::Incoming,
         thread: std::thread::JoinHandle<Result<(), RunError>>,
     }
 
@@ -383,7 +382,7 @@ mod tests {
         pub(super) fn start(endpoint: EndpointPlan) -> Self {
             let (commands_tx, commands) = mpsc::unbounded_channel();
             let (events_tx, events) = mpsc::unbounded_channel();
-            let (ended_tx, ended) = crossbeam_channel::unbounded();
+            let (ended_tx, ended) = crate::handover::channel();
             let setup = ShardSetup {
                 index: 0,
                 shards: 1,
@@ -406,7 +405,7 @@ mod tests {
             assert_eq!(self.events.blocking_recv(), Some(ShardEvent::PhaseDone));
             drop(self.commands);
             self.thread.join().expect("no panic").expect("no error");
-            self.ended.iter().flatten().collect()
+            std::iter::from_fn(|| self.ended.recv()).flatten().collect()
         }
     }
 
@@ -466,7 +465,7 @@ mod tests {
             client: Client::new(&endpoint, endpoint.url(), None).expect("a client"),
             deadlines: Deadlines::new(),
             batch: RefCell::new(Vec::new()),
-            ended: crossbeam_channel::unbounded().0,
+            ended: crate::handover::channel().0,
         });
         tokio::runtime::Builder::new_current_thread()
             .enable_all()
