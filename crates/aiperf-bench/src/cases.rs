@@ -401,7 +401,7 @@ fn ticket() -> Ticket {
         shard: 0,
         target: 0,
         request_id: Uuid::from_random(0x77 << 96),
-        correlation_id: Uuid::from_random(0x78 << 96),
+        correlation_id: Uuid::from_random(0x78 << 96).into(),
         scheduled_ns: Some(1_000_000_000),
         dispatched_ns: 1_000_010_000,
     }

@@ -1,6 +1,10 @@
 //! Names of one request: where it stands in the plan and under which ids it travels.
 
 use std::fmt;
+use std::sync::Arc;
+
+/// Length of an id's text: 32 digits and four dashes.
+pub const UUID_LEN: usize = 36;
 
 /// A 128-bit id shown as a version-4 UUID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -18,7 +22,7 @@ impl fmt::Display for Uuid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         // By hand, for some of them are written for each request, and formatting its five numbers costs several times as much.
-        let mut text = [b'-'; 36];
+        let mut text = [b'-'; UUID_LEN];
         let mut at = 0;
         for (i, byte) in self.0.to_be_bytes().into_iter().enumerate() {
             at += usize::from(matches!(i, 4 | 6 | 8 | 10));
@@ -27,6 +31,40 @@ impl fmt::Display for Uuid {
             at += 2;
         }
         f.write_str(std::str::from_utf8(&text).unwrap_or_default())
+    }
+}
+
+/// Names a session on the wire and in files; the same for all its turns.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum SessionId {
+    /// Random, so that no two sessions of any runs share it.
+    Random(Uuid),
+    /// The same in every run of the plan: a fixed schedule's conversation, or the number of a user. Visible ASCII.
+    Fixed(Arc<str>),
+}
+
+impl SessionId {
+    /// Length of its text, bytes.
+    pub fn text_len(&self) -> usize {
+        match self {
+            Self::Random(_) => UUID_LEN,
+            Self::Fixed(text) => text.len(),
+        }
+    }
+}
+
+impl From<Uuid> for SessionId {
+    fn from(id: Uuid) -> Self {
+        Self::Random(id)
+    }
+}
+
+impl fmt::Display for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Random(id) => id.fmt(f),
+            Self::Fixed(text) => f.write_str(text),
+        }
     }
 }
 
@@ -48,7 +86,7 @@ pub struct Ticket {
     /// Travels as `X-Request-ID`.
     pub request_id: Uuid,
     /// Travels as the session header; the same for all turns of a session.
-    pub correlation_id: Uuid,
+    pub correlation_id: SessionId,
     /// When the schedule wants it sent, monotonic; absent in closed loop, where a free place decides.
     pub scheduled_ns: Option<u64>,
     /// When it held its place under every limit and was handed to the transport, monotonic.

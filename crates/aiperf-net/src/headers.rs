@@ -6,7 +6,7 @@
 //! earlier in its place, except that the affinity header always comes last and is always ours.
 
 use aiperf_core::plan::{EndpointKind, EndpointPlan};
-use aiperf_core::ticket::Uuid;
+use aiperf_core::ticket::{SessionId, UUID_LEN, Uuid};
 use aiperf_core::url::BaseUrl;
 use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
@@ -24,8 +24,6 @@ const AFFINITY: &str = "X-Session-Affinity";
 const CONTENT_LENGTH: &str = "Content-Length";
 /// Headers that frame the message: a user's value would break it.
 const RESERVED: [&str; 3] = ["content-length", "transfer-encoding", "te"];
-/// Length of an id as text.
-const ID_LEN: usize = 36;
 
 /// What fills a header.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,8 +63,8 @@ impl RequestTemplate {
                 .map_err(|_| NetError::HeaderName { name: name.clone() })?;
             let value_len = match fill {
                 Fill::Fixed(value) => value.len(),
-                Fill::RequestId | Fill::CorrelationId => ID_LEN,
-                Fill::Length => 0,
+                Fill::RequestId => UUID_LEN,
+                Fill::CorrelationId | Fill::Length => 0,
             };
             head_len += (name.len() + ": \r\n".len() + value_len) as u64;
             if let Fill::Fixed(value) = fill {
@@ -86,15 +84,15 @@ impl RequestTemplate {
         &self,
         body: &Bytes,
         request_id: Uuid,
-        correlation_id: Uuid,
+        correlation_id: &SessionId,
     ) -> Request<Full<Bytes>> {
         let mut request = Request::new(Full::new(body.clone()));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = self.uri.clone();
         *request.extensions_mut() = self.extensions.clone();
         let mut headers = self.headers.clone();
-        let id = |id: Uuid| HeaderValue::try_from(id.to_string()).ok();
-        let (request_id, correlation_id) = (id(request_id), id(correlation_id));
+        let id = |id: String| HeaderValue::try_from(id).ok();
+        let (request_id, correlation_id) = (id(request_id.to_string()), id(correlation_id.to_string()));
         for (name, fill) in &self.fills {
             let value = match fill {
                 Fill::RequestId => request_id.clone(),
@@ -110,13 +108,19 @@ impl RequestTemplate {
         request
     }
 
-    /// Bytes of head and body of a request with a body of `body_len`.
-    pub(crate) fn size(&self, body_len: usize) -> u64 {
-        self.head_len + u64::from(body_len.checked_ilog10().unwrap_or(0)) + 1 + body_len as u64
+    /// Bytes of head and body of a request of `session` with a body of `body_len`.
+    pub(crate) fn size(&self, body_len: usize, session: &SessionId) -> u64 {
+        let session_headers =
+            self.fills.iter().filter(|(_, fill)| matches!(fill, Fill::CorrelationId)).count();
+        self.head_len
+            + (session_headers * session.text_len()) as u64
+            + u64::from(body_len.checked_ilog10().unwrap_or(0))
+            + 1
+            + body_len as u64
     }
 
     /// Names and values as they are sent, without the two that the connection adds (Host, Content-Length).
-    pub(crate) fn listed(&self, request_id: Uuid, correlation_id: Uuid) -> Vec<(String, String)> {
+    pub(crate) fn listed(&self, request_id: Uuid, correlation_id: &SessionId) -> Vec<(String, String)> {
         let text = |fill: &Fill| match fill {
             Fill::Fixed(value) => Some(String::from_utf8_lossy(value.as_bytes()).into_owned()),
             Fill::RequestId => Some(request_id.to_string()),
@@ -258,7 +262,7 @@ mod tests {
 
     fn value(template: &RequestTemplate, name: &str) -> String {
         let request =
-            template.request(&Bytes::from_static(b"{}"), Uuid::from_random(1), Uuid::from_random(2));
+            template.request(&Bytes::from_static(b"{}"), Uuid::from_random(1), &Uuid::from_random(2).into());
         String::from_utf8_lossy(request.headers()[name].as_bytes()).into_owned()
     }
 
@@ -297,7 +301,7 @@ mod tests {
         assert_eq!(value(&t, "host"), "h:8000");
         assert_eq!(value(&t, "content-length"), "2");
         assert_eq!(value(&t, "x-session"), value(&t, "x-session-affinity"));
-        let request = t.request(&Bytes::new(), Uuid::from_random(1), Uuid::from_random(2));
+        let request = t.request(&Bytes::new(), Uuid::from_random(1), &Uuid::from_random(2).into());
         let sent: Vec<&str> = request.headers().keys().map(HeaderName::as_str).collect();
         let listed: Vec<String> = names(&t).iter().map(|n| n.to_ascii_lowercase()).collect();
         assert_eq!(sent, listed, "the map keeps the order");

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
 
-use aiperf_core::ticket::Uuid;
+use aiperf_core::ticket::{SessionId, Uuid};
 use bytes::Bytes;
 
 use crate::connection::Connection;
@@ -16,7 +16,7 @@ pub struct Outgoing {
     /// `X-Request-ID`.
     pub request_id: Uuid,
     /// Session header and `X-Session-Affinity`.
-    pub correlation_id: Uuid,
+    pub correlation_id: SessionId,
     /// Where the session keeps its connection. Only under
     /// [`ConnectionReuse::Sticky`](aiperf_core::plan::ConnectionReuse::Sticky).
     pub sticky: Option<Rc<Sticky>>,
@@ -29,8 +29,15 @@ pub struct Outgoing {
 
 impl Outgoing {
     /// A request with nothing special about it.
-    pub fn new(body: Bytes, request_id: Uuid, correlation_id: Uuid) -> Self {
-        Self { body, request_id, correlation_id, sticky: None, cancel_after_ns: None, first_content: None }
+    pub fn new(body: Bytes, request_id: Uuid, correlation_id: impl Into<SessionId>) -> Self {
+        Self {
+            body,
+            request_id,
+            correlation_id: correlation_id.into(),
+            sticky: None,
+            cancel_after_ns: None,
+            first_content: None,
+        }
     }
 }
 

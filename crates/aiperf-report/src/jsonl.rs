@@ -3,7 +3,7 @@
 use aiperf_core::exchange::Exchange;
 use aiperf_core::outcome::{Disposition, Failure, Outcome};
 use aiperf_core::plan::PhaseKind;
-use aiperf_core::ticket::{Ticket, Uuid};
+use aiperf_core::ticket::{SessionId, Ticket, Uuid};
 use aiperf_core::time::ClockAnchor;
 use aiperf_metrics::{RecordValues, Value};
 
@@ -30,7 +30,7 @@ pub struct Meta<'a> {
     /// `X-Request-ID`.
     pub request_id: Uuid,
     /// The same for all turns of a session.
-    pub correlation_id: Uuid,
+    pub correlation_id: &'a SessionId,
     /// Id of the conversation.
     pub conversation_id: &'a str,
     /// Position of the turn in its conversation.
@@ -60,7 +60,7 @@ pub struct Meta<'a> {
 impl<'a> Meta<'a> {
     /// From the request's ticket and what the wire showed; `reader` is 0.
     pub fn of(
-        ticket: &Ticket,
+        ticket: &'a Ticket,
         exchange: &Exchange,
         anchor: &ClockAnchor,
         conversation_id: &'a str,
@@ -75,7 +75,7 @@ impl<'a> Meta<'a> {
         Self {
             session_num: ticket.session,
             request_id: ticket.request_id,
-            correlation_id: ticket.correlation_id,
+            correlation_id: &ticket.correlation_id,
             conversation_id,
             turn_index: ticket.turn,
             dispatched_ns: anchor.wall(ticket.dispatched_ns),
@@ -210,7 +210,7 @@ mod tests {
             shard: 2,
             target: 0,
             request_id: Uuid::from_random(1),
-            correlation_id: Uuid::from_random(2),
+            correlation_id: Uuid::from_random(2).into(),
             scheduled_ns: Some(900),
             dispatched_ns: 950,
         }
@@ -247,8 +247,8 @@ mod tests {
     #[test]
     fn a_completed_request() {
         let exchange = exchange(Disposition::Finished);
-        let meta =
-            Meta::of(&ticket(), &exchange, &sample::ANCHOR, "session_000003", PHASE, Outcome::Completed);
+        let ticket = ticket();
+        let meta = Meta::of(&ticket, &exchange, &sample::ANCHOR, "session_000003", PHASE, Outcome::Completed);
         let values = sample::recorder_and_values().1;
         insta::assert_snapshot!(written(&meta, &values[0], None).replace("},", "},\n"));
     }
@@ -272,7 +272,8 @@ mod tests {
     #[test]
     fn every_line_is_json_with_the_values_of_the_request() {
         let exchange = exchange(Disposition::Finished);
-        let meta = Meta::of(&ticket(), &exchange, &sample::ANCHOR, "s", PHASE, Outcome::Completed);
+        let ticket = ticket();
+        let meta = Meta::of(&ticket, &exchange, &sample::ANCHOR, "s", PHASE, Outcome::Completed);
         let values = sample::recorder_and_values().1;
         let line: serde_json::Value = serde_json::from_str(&written(&meta, &values[0], None)).expect("JSON");
         assert_eq!(line["metadata"]["request_start_ns"], sample::ANCHOR.wall(1000));

@@ -121,15 +121,17 @@ mod tests {
     use crate::sample;
     use aiperf_core::outcome::Outcome;
     use aiperf_core::plan::PhaseKind;
-    use aiperf_core::ticket::Uuid;
+    use aiperf_core::ticket::{SessionId, Uuid};
 
     type Field<'a> = (&'a [u8], &'a [u8]);
+
+    const SESSION: &SessionId = &SessionId::Random(Uuid::from_random(2));
 
     fn meta() -> Meta<'static> {
         Meta {
             session_num: 0,
             request_id: Uuid::from_random(1),
-            correlation_id: Uuid::from_random(2),
+            correlation_id: SESSION,
             conversation_id: "session_000000",
             turn_index: 0,
             dispatched_ns: 1,

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use aiperf_core::outcome::Disposition;
-use aiperf_core::ticket::Ticket;
+use aiperf_core::ticket::{SessionId, Ticket};
 use aiperf_load::Stage;
 use aiperf_net::Outgoing;
 use aiperf_os::mono_ns;
@@ -61,7 +61,7 @@ impl Shard {
             }
             return;
         };
-        let correlation_id = self.ids.take();
+        let correlation_id: SessionId = self.ids.take().into();
         let mut scheduled_ns = scheduled_ns;
         let mut history = History::default();
         for (turn, request) in prepared.turns.iter().enumerate() {
@@ -93,11 +93,11 @@ impl Shard {
                 shard: self.index as u16,
                 target: 0,
                 request_id: self.ids.take(),
-                correlation_id,
+                correlation_id: correlation_id.clone(),
                 scheduled_ns,
                 dispatched_ns,
             };
-            let out = Outgoing::new(body.clone(), ticket.request_id, correlation_id);
+            let out = Outgoing::new(body.clone(), ticket.request_id, correlation_id.clone());
             let exchange = self.client.exchange(out, cancel.wait()).await;
             let end_ns = exchange.stamps.end_ns;
             let cancelled = matches!(exchange.disposition, Disposition::Cancelled { .. });
@@ -208,7 +208,7 @@ mod tests {
         let handed: Vec<_> = ended.iter().map(|e| said(&e.body)).collect();
         assert_eq!(handed, bodies);
         assert_eq!(ended.iter().map(|e| e.ticket.turn).collect::<Vec<_>>(), [0, 1, 2]);
-        let id = ended[0].ticket.correlation_id;
+        let id = ended[0].ticket.correlation_id.clone();
         assert!(ended.iter().all(|e| e.ticket.correlation_id == id));
         assert_ne!(ended[0].ticket.request_id, ended[1].ticket.request_id);
         // The last reply is of no use to a later turn, so that it is read behind the run.
