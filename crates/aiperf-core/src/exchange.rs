@@ -1,9 +1,11 @@
 //! What the wire showed of one request. Filled by the transport, read behind the run: the hot path only stamps.
 
+use serde::{Deserialize, Serialize};
+
 use crate::outcome::Disposition;
 
 /// Monotonic stamps of one request, nanoseconds. `None` means it did not happen (a reused connection has no connect).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stamps {
     /// The transport took the request: AIPerf's request start, before any DNS, TCP or TLS work.
     pub start_ns: u64,
@@ -28,7 +30,7 @@ pub struct Stamps {
 }
 
 /// One socket read that brought body bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadMark {
     /// Stamp taken where `read` returned.
     pub at_ns: u64,
@@ -37,7 +39,7 @@ pub struct ReadMark {
 }
 
 /// Everything the wire showed of one request.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exchange {
     /// When things happened.
     pub stamps: Stamps,

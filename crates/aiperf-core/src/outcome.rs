@@ -1,7 +1,7 @@
 //! How a request ended. Every scheduled request ends in exactly one [`Outcome`]:
 //! scheduled = sent + unsent, and sent = completed + failed + cancelled + lost.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The class a scheduled request ends in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
@@ -20,7 +20,7 @@ pub enum Outcome {
 }
 
 /// Why we dropped a request on purpose.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CancelReason {
     /// The phase's duration and grace were over.
@@ -36,7 +36,7 @@ pub enum CancelReason {
 }
 
 /// What the transport says of the end of a request, before its answer is read.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Disposition {
     /// The answer came to its end on the wire (any status).
     Finished,
@@ -52,7 +52,7 @@ pub enum Disposition {
 }
 
 /// Where in a request's life it broke.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
     /// Name resolution.
@@ -72,7 +72,7 @@ pub enum Stage {
 }
 
 /// What kind of thing went wrong.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {
     /// A status outside 200..=299.
@@ -104,7 +104,7 @@ pub enum FailureKind {
 }
 
 /// One failure as data: what, where, in whose words, and whether another try could help.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Failure {
     /// What kind.
     pub kind: FailureKind,

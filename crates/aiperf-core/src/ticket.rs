@@ -3,11 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 /// Length of an id's text: 32 digits and four dashes.
 pub const UUID_LEN: usize = 36;
 
 /// A 128-bit id shown as a version-4 UUID.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Uuid(u128);
 
 impl Uuid {
@@ -35,12 +37,20 @@ impl fmt::Display for Uuid {
 }
 
 /// Names a session on the wire and in files; the same for all its turns.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum SessionId {
     /// Random, so that no two sessions of any runs share it.
     Random(Uuid),
     /// The same in every run of the plan: a fixed schedule's conversation, or the number of a user. Visible ASCII.
-    Fixed(Arc<str>),
+    Fixed(#[serde(serialize_with = "write_shared", deserialize_with = "read_shared")] Arc<str>),
+}
+
+fn write_shared<S: Serializer>(text: &Arc<str>, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(text)
+}
+
+fn read_shared<'de, D: Deserializer<'de>>(from: D) -> Result<Arc<str>, D::Error> {
+    String::deserialize(from).map(Arc::from)
 }
 
 impl SessionId {
@@ -69,7 +79,7 @@ impl fmt::Display for SessionId {
 }
 
 /// One request of the plan.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ticket {
     /// Position of the phase in the plan's list.
     pub phase: u16,
