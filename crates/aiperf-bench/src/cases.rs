@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 
 use aiperf_core::conversation::Conversation;
 use aiperf_core::outcome::Outcome;
-use aiperf_core::plan::{Arrival, PhaseKind};
+use aiperf_core::plan::{Arrival, PhaseKind, RatePlan};
 use aiperf_core::ticket::{Ticket, Uuid};
 use aiperf_data::{Visit, Workload};
 use aiperf_load::Arrivals;
@@ -225,7 +225,7 @@ fn yardstick() -> Work {
 
 fn schedule(arrival: Arrival) -> Work {
     Box::new(move |n| {
-        let last = Arrivals::new(1000.0, arrival, 7, 0).take(n as usize).last();
+        let last = Arrivals::new(&RatePlan::steady(1000.0), arrival, 7, 0).take(n as usize).last();
         assert!(n < 2 || black_box(last) > Some(0));
     })
 }

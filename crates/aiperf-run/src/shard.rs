@@ -238,7 +238,7 @@ impl Shard {
             Pacing::FixedSchedule { .. } | Pacing::UserCentric { .. } => {}
             Pacing::Concurrency => self.clone().closed_loop(&phase, &cancel).await,
             Pacing::Rate { rate, arrival } => {
-                let arrivals = Arrivals::new(rate.target(), *arrival, self.seed, phase.number);
+                let arrivals = Arrivals::new(rate, *arrival, self.seed, phase.number);
                 self.clone().open_loop(&phase, &cancel, arrivals).await;
             }
         }

@@ -9,7 +9,7 @@ mod requests;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use aiperf_core::plan::Arrival;
+use aiperf_core::plan::{Arrival, RatePlan};
 use aiperf_load::Arrivals;
 use aiperf_sim::TruthOutcome;
 use aiperf_sim::scripted::{Reply, Signal};
@@ -120,7 +120,7 @@ fn arrivals_are_the_schedule_that_plan_and_seed_make() {
         let records = by_session(&done);
         let start = at(&records[0], "scheduled_ns");
         let offsets: Vec<u64> = records.iter().map(|r| at(r, "scheduled_ns") - start).collect();
-        let expected: Vec<u64> = Arrivals::new(100.0, arrival, 7, 0).take(20).collect();
+        let expected: Vec<u64> = Arrivals::new(&RatePlan::steady(100.0), arrival, 7, 0).take(20).collect();
         assert_eq!(offsets, expected, "{pattern}");
         // None leaves before its time, and each came to the server, which read it no earlier.
         assert!(records.iter().all(|r| at(r, "scheduled_ns") <= at(r, "request_start_ns")));
