@@ -131,6 +131,7 @@ impl Material {
                 ..Stamps::default()
             },
             reused: true,
+            resent: false,
             status: Some(200),
             reason: "OK".into(),
             content_type: Some("text/event-stream; charset=utf-8".into()),

@@ -45,6 +45,9 @@ pub struct Exchange {
     pub stamps: Stamps,
     /// Whether a kept connection carried it.
     pub reused: bool,
+    /// Whether it was sent a second time, because a kept connection turned out closed before any byte of an answer came.
+    /// `start_ns` is that of the first attempt; all else tells of the second.
+    pub resent: bool,
     /// HTTP status, once there was one.
     pub status: Option<u16>,
     /// Reason phrase (the server's, else the standard one).
@@ -90,6 +93,7 @@ mod tests {
         let exchange = Exchange {
             stamps: Stamps::default(),
             reused: false,
+            resent: false,
             status: Some(200),
             reason: String::new(),
             content_type: None,

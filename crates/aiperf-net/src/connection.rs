@@ -44,6 +44,7 @@ impl Seen {
             exchange: Exchange {
                 stamps: Stamps { start_ns, end_ns: start_ns, ..Stamps::default() },
                 reused: false,
+                resent: false,
                 status: None,
                 reason: String::new(),
                 content_type: None,

@@ -220,6 +220,7 @@ mod tests {
         Exchange {
             stamps: Stamps { start_ns: 1000, headers_ns: Some(1500), end_ns: 9000, ..Stamps::default() },
             reused: true,
+            resent: false,
             status: Some(200),
             reason: String::new(),
             content_type: None,

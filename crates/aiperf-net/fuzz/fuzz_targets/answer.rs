@@ -24,6 +24,7 @@ fuzz_target!(|input: &[u8]| {
     let exchange = Exchange {
         stamps: Stamps { start_ns: 1, end_ns: 9, ..Stamps::default() },
         reused: false,
+        resent: false,
         status: Some(if flags & 4 == 0 { 200 } else { 500 }),
         reason: String::new(),
         content_type: Some(content_type.to_owned()),

@@ -24,6 +24,7 @@ pub(super) fn exchange(content_type: &str, reads: &[&str]) -> Exchange {
             ..Stamps::default()
         },
         reused: false,
+        resent: false,
         status: Some(200),
         reason: "OK".into(),
         content_type: Some(content_type.into()),
