@@ -22,6 +22,7 @@ mod errors;
 mod facts;
 mod formulas;
 mod lengths;
+mod load;
 #[cfg(test)]
 mod numpy_vectors;
 mod recorder;
@@ -39,6 +40,11 @@ pub use errors::{ErrorGroup, ErrorSummary, MAX_GROUPS};
 pub use facts::{Capabilities, ChunkFact, Facts};
 pub use formulas::osl_tolerance;
 pub use lengths::{Agreement, LengthDifference, LengthFacts, LengthLedger, LengthSummary};
+pub use load::{
+    Arrivals, Asked, ClockHealth, ComposerWaits, Connections, CpuShare, HandOver, Health, InFlight,
+    LagHistogram, Limit, LoadWarning, PhaseHealth, ShardHealth, Span, Spread, Verdict, WarningCode,
+    late_after_ns, verdict,
+};
 pub use recorder::{RecordValues, Recorder};
 pub use reference::reference_markdown;
 pub use spec::{Compute, ConsoleGroup, Flags, Fold, MetricSpec, Value};
