@@ -5,6 +5,9 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use aiperf_core::time::ClockAnchor;
 
+/// Readings among which the smallest step is looked for: some tens of microseconds.
+const READINGS: usize = 1000;
+
 /// `CLOCK_MONOTONIC` in nanoseconds. On Linux the same clock in every process of the machine, so that a server's log
 /// and a client's records can be laid side by side.
 #[inline]
@@ -37,6 +40,36 @@ pub fn anchor() -> ClockAnchor {
         }
     }
     best.1
+}
+
+/// What the monotonic clock is made of, as the system names it (`tsc`, `kvm-clock`); `None` where it does not say.
+pub fn source() -> Option<String> {
+    #[cfg(target_os = "linux")]
+    {
+        let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+        let name = std::fs::read_to_string(path).ok()?;
+        Some(name.trim().to_owned()).filter(|name| !name.is_empty())
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        None
+    }
+}
+
+/// The smallest step that the monotonic clock is seen to take in some readings, nanoseconds: its resolution, or the time that
+/// reading it takes when that is longer. `None` when it stood still.
+pub fn smallest_step_ns() -> Option<u64> {
+    let mut last = mono_ns();
+    let steps = (0..READINGS).map(|_| {
+        let now = mono_ns();
+        now - std::mem::replace(&mut last, now)
+    });
+    steps.filter(|step| *step > 0).min()
+}
+
+/// How far the wall clock went beside the monotonic one between two anchors, nanoseconds: not 0 when it was set in between.
+pub fn wall_step_ns(start: &ClockAnchor, end: &ClockAnchor) -> i64 {
+    end.wall_ns.wrapping_sub(start.wall(end.mono_ns)) as i64
 }
 
 #[cfg(target_os = "linux")]
@@ -73,5 +106,18 @@ mod tests {
         let mapped = a.wall(mono_ns());
         let real = wall_ns();
         assert!(mapped.abs_diff(real) < 1_000_000_000, "{mapped} {real}");
+    }
+
+    #[test]
+    fn the_clock_moves_in_steps_of_some_size() {
+        assert!(smallest_step_ns().is_some_and(|step| step > 0));
+        assert!(source().is_none_or(|name| !name.contains('\n')));
+    }
+
+    #[test]
+    fn a_wall_clock_that_was_set_is_found_both_ways() {
+        let start = ClockAnchor { mono_ns: 100, wall_ns: 5_000 };
+        let at = |mono_ns, wall_ns| wall_step_ns(&start, &ClockAnchor { mono_ns, wall_ns });
+        assert_eq!([at(300, 5_200), at(300, 5_207), at(300, 4_200)], [0, 7, -1_000]);
     }
 }

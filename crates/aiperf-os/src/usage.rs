@@ -1,4 +1,4 @@
-//! What the process has used so far.
+//! What the process and its threads have used so far.
 
 /// CPU time and memory of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -34,6 +34,54 @@ pub fn ended_children_usage() -> ProcessUsage {
     }
 }
 
+/// What the calling thread has used so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ThreadUsage {
+    /// CPU time, nanoseconds; `None` where the platform does not tell.
+    pub cpu_ns: Option<u64>,
+    /// Time it could have run and waited for a core, nanoseconds. The kernel adds a wait when it is over. `None` where it does not
+    /// tell (Linux alone does, when built with scheduler statistics).
+    pub waited_ns: Option<u64>,
+}
+
+/// Reads the usage of the calling thread.
+pub fn thread_usage() -> ThreadUsage {
+    ThreadUsage { cpu_ns: thread_cpu_ns(), waited_ns: run_queue_wait_ns() }
+}
+
+fn thread_cpu_ns() -> Option<u64> {
+    #[cfg(unix)]
+    {
+        let mut ts = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: `ts` is a valid, writable timespec for the duration of the call.
+        let rc = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut ts) };
+        (rc == 0).then(|| ts.tv_sec as u64 * 1_000_000_000 + ts.tv_nsec as u64)
+    }
+    #[cfg(not(unix))]
+    {
+        None
+    }
+}
+
+fn run_queue_wait_ns() -> Option<u64> {
+    #[cfg(target_os = "linux")]
+    {
+        waited_in(&std::fs::read_to_string("/proc/thread-self/schedstat").ok()?)
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        None
+    }
+}
+
+/// The second number of `schedstat`: time on a core, time waiting for one, turns. All are zero in a kernel that does not count.
+#[cfg(any(test, target_os = "linux"))]
+fn waited_in(schedstat: &str) -> Option<u64> {
+    let mut numbers = schedstat.split_whitespace().map(|n| n.parse::<u64>().ok());
+    let (on_core, waited, turns) = (numbers.next()??, numbers.next()??, numbers.next()??);
+    (on_core > 0 || waited > 0 || turns > 0).then_some(waited)
+}
+
 #[cfg(unix)]
 fn usage_of(who: libc::c_int) -> ProcessUsage {
     // SAFETY: rusage is plain integers, for which all zeros is a value.
@@ -61,6 +109,32 @@ mod tests {
         if cfg!(unix) {
             assert!(usage.peak_rss_bytes > 100_000);
         }
+    }
+
+    #[test]
+    fn a_thread_that_works_uses_something_of_its_own() {
+        let worked = std::thread::spawn(|| {
+            let before = thread_usage();
+            let mut x = 1u64;
+            while before.cpu_ns.is_some() && thread_usage().cpu_ns == before.cpu_ns {
+                x = std::hint::black_box(x.wrapping_mul(3));
+            }
+            (before, thread_usage())
+        });
+        let (before, after) = worked.join().expect("no panic");
+        if cfg!(unix) {
+            assert!(after.cpu_ns > before.cpu_ns && before.cpu_ns.is_some());
+        }
+        assert!(after.waited_ns >= before.waited_ns);
+    }
+
+    #[test]
+    fn a_kernel_that_does_not_count_tells_nothing() {
+        assert_eq!(waited_in("160088 10665239 2\n"), Some(10_665_239));
+        assert_eq!(waited_in("160088 0 2\n"), Some(0));
+        assert_eq!(waited_in("0 0 0\n"), None);
+        assert_eq!(waited_in(""), None);
+        assert_eq!(waited_in("1 x 2"), None);
     }
 
     #[cfg(unix)]
