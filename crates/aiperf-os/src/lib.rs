@@ -1,6 +1,7 @@
 //! What only the operating system can tell or do: clocks, precise timers, limits, priorities. The one crate that may use
 //! `unsafe`; every function has a portable fallback, and the fallbacks are tested on Linux too.
 
+pub mod arrival;
 pub mod clock;
 #[cfg(feature = "async")]
 pub mod deadlines;

@@ -8,11 +8,13 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
+use aiperf_os::arrival::ArrivalClock;
 use aiperf_os::mono_ns;
 use aiperf_os::receive::{poll_receive, stamp_arrivals};
 use bytes::Bytes;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::rt::TokioIo;
+use tokio::io::ReadBuf;
 use tokio::net::TcpStream;
 
 use crate::desk::{Desk, Sleep};
@@ -126,6 +128,9 @@ impl WireControl {
 #[derive(Debug)]
 pub(crate) struct Wire {
     io: TokioIo<TcpStream>,
+    arrivals: ArrivalClock,
+    /// Nothing arrived before.
+    opened_ns: u64,
     control: Rc<WireControl>,
     desk: Rc<Desk>,
     pause: Option<Pin<Box<Sleep>>>,
@@ -134,7 +139,14 @@ pub(crate) struct Wire {
 impl Wire {
     pub(crate) fn new(stream: TcpStream, control: Rc<WireControl>, desk: Rc<Desk>) -> Self {
         stamp_arrivals(&stream);
-        Self { io: TokioIo::new(stream), control, desk, pause: None }
+        Self {
+            io: TokioIo::new(stream),
+            arrivals: ArrivalClock::new(),
+            opened_ns: mono_ns(),
+            control,
+            desk,
+            pause: None,
+        }
     }
 
     /// Breaks the connection as it was asked for and drops it.
@@ -183,12 +195,14 @@ impl Read for Wire {
         }
         // The first bytes of a request take a way of their own: this thread may have been busy with other streams when they came,
         // and its lateness is the server's, not the client's.
-        let mut first = [0; FIRST_READ];
-        let room = first.len().min(buf.remaining());
-        match poll_receive(self.io.inner(), cx, &mut first[..room]) {
-            Poll::Ready(Ok((n, arrived_ns))) => {
-                self.control.first_read_ns.set(arrived_ns);
-                buf.put_slice(&first[..n]);
+        let mut bytes = [0; FIRST_READ];
+        let room = bytes.len().min(buf.remaining());
+        let mut first = ReadBuf::new(&mut bytes[..room]);
+        let Self { io, arrivals, opened_ns, .. } = &mut *self;
+        match poll_receive(io.inner_mut(), arrivals, *opened_ns, cx, &mut first) {
+            Poll::Ready(Ok(arrival)) => {
+                self.control.first_read_ns.set(arrival.at_ns());
+                buf.put_slice(first.filled());
                 Poll::Ready(Ok(()))
             }
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
