@@ -1,27 +1,34 @@
 //! The client of one shard: keeps connections, carries requests, gives back what the wire showed.
 
 use std::cell::{Cell, RefCell};
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use aiperf_core::exchange::Exchange;
-use aiperf_core::outcome::{CancelReason, Disposition, Failure, Stage};
-use aiperf_core::plan::{ConnectionReuse, EndpointPlan};
+use aiperf_core::outcome::{CancelReason, Disposition, Failure, FailureKind, Stage};
+use aiperf_core::plan::{ConnectionReuse, EndpointKind, EndpointPlan};
 use aiperf_core::ticket::{SessionId, Uuid};
 use aiperf_core::time::NS_PER_S;
 use aiperf_core::url::BaseUrl;
 use aiperf_os::mono_ns;
 use http::Method;
 
-use crate::connection::{Broken, Connection, Seen};
+use crate::connection::{Broken, Connection};
 use crate::dial::Dialer;
+use crate::endpoint::FirstContent;
 use crate::headers::RequestTemplate;
+use crate::limits::{Cut, Limits, Progress};
+use crate::seen::{Seen, Watch};
 #[cfg(test)]
 use crate::wire::Socket;
 use crate::{NetError, Outgoing, endpoint, failure};
 
+/// How long a request that is to be cancelled may take to be sent, nanoseconds (AIPerf's 300 s).
+const SEND_LIMIT_NS: u64 = 300 * NS_PER_S;
 /// How long an unused connection is kept, nanoseconds (AIPerf's keep-alive: 300 s).
 const KEEP_ALIVE_NS: u64 = 300 * NS_PER_S;
 
@@ -36,6 +43,8 @@ pub struct Counters {
     pub reused: u64,
     /// Kept connections found closed by the server when they were wanted, and not used.
     pub stale: u64,
+    /// Requests that were sent a second time, because a kept connection turned out closed by the server.
+    pub resent: u64,
     /// Kept connections dropped because nobody wanted them for 300 s.
     pub expired: u64,
 }
@@ -43,6 +52,7 @@ pub struct Counters {
 /// Which came first.
 enum End {
     Came(Result<(), Failure>),
+    Cut(Cut),
     Cancelled(CancelReason),
     Late,
 }
@@ -53,9 +63,14 @@ enum End {
 pub struct Client {
     template: RequestTemplate,
     dialer: Dialer,
+    kind: EndpointKind,
     timeout_ns: u64,
+    connect_timeout_ns: Option<u64>,
+    /// Of every request; the rest comes with each.
+    limits: Limits,
     max_response_bytes: usize,
-    keep_connections: bool,
+    reuse: ConnectionReuse,
+    resend: bool,
     keep_headers: bool,
     gets: bool,
     idle: RefCell<Vec<Connection>>,
@@ -76,9 +91,17 @@ impl Client {
         Ok(Self {
             dialer: Dialer::new(plan, url, tls)?,
             template: RequestTemplate::new(plan, url, &url.join(endpoint::path(plan)))?,
+            kind: plan.kind,
             timeout_ns: plan.timeout_ns,
+            connect_timeout_ns: plan.connect_timeout_ns,
+            limits: Limits {
+                first_token_ns: plan.first_token_timeout_ns.filter(|_| plan.streaming),
+                idle_ns: plan.idle_timeout_ns,
+                ..Limits::default()
+            },
             max_response_bytes: plan.max_response_bytes,
-            keep_connections: plan.reuse == ConnectionReuse::Pooled,
+            reuse: plan.reuse,
+            resend: plan.resend,
             keep_headers: false,
             gets: false,
             idle: RefCell::new(Vec::new()),
@@ -105,40 +128,69 @@ impl Client {
         self.template.listed(request_id, correlation_id)
     }
 
-    /// Sends `out` and waits for the whole answer, the time limit, or `cancel`, whichever is first. Never fails: what went
-    /// wrong is the exchange's disposition. A cut exchange keeps what had come, and its connection is dropped.
+    /// Sends `out` and waits for the whole answer, a limit, or `cancel`, whichever is first. Never fails: what went wrong is
+    /// the exchange's disposition. A cut exchange keeps what had come, and its connection is dropped.
     ///
-    /// Nothing is ever sent twice. A kept connection that turns out closed before the first byte of the request is written
-    /// is counted as stale, and another one is used.
-    pub async fn exchange(&self, out: Outgoing, cancel: impl Future<Output = CancelReason>) -> Exchange {
+    /// A kept connection that turns out closed before the first byte of the request is written is counted as stale, and
+    /// another one is used. If it turns out so later, but before any byte of an answer came, the request is sent again on a
+    /// fresh one, once, unless the plan says otherwise. Nothing else is ever sent twice.
+    pub async fn exchange(&self, mut out: Outgoing, cancel: impl Future<Output = CancelReason>) -> Exchange {
         let start_ns = mono_ns();
-        let mut seen = Seen::new(start_ns, self.template.size(out.body.len(), &out.correlation_id), self.keep_headers);
+        let expected = self.template.size(out.body.len(), &out.correlation_id);
+        let mut seen = Seen::new(start_ns, expected, self.keep_headers);
+        let limits = self.limits_of(&mut out, &mut seen);
+        let mut cut = seen.progress.clone().map(|progress| Box::pin(limits.reached(progress)));
         let end = {
             let attempt = pin!(self.attempt(&out, &mut seen));
+            let cut = poll_fn(|cx| cut.as_mut().map_or(Poll::Pending, |cut| cut.as_mut().poll(cx)));
             let cancel = pin!(cancel);
             let limit = pin!(tokio::time::sleep(Duration::from_nanos(self.timeout_ns)));
             tokio::select! {
                 biased;
                 result = attempt => End::Came(result),
+                cut = cut => End::Cut(cut),
                 reason = cancel => End::Cancelled(reason),
                 () = limit => End::Late,
             }
         };
-        match end {
+        let reason = match end {
             End::Came(Ok(())) => {
                 let end_ns = seen.exchange.stamps.end_ns;
-                seen.into_exchange(end_ns, Disposition::Finished)
+                return seen.into_exchange(end_ns, Disposition::Finished);
             }
-            End::Came(Err(failure)) => seen.into_exchange(mono_ns(), Disposition::Failed(failure)),
-            End::Cancelled(reason) => {
-                let at_ns = mono_ns();
-                seen.into_exchange(at_ns, Disposition::Cancelled { reason, at_ns })
+            End::Came(Err(failure)) => Err(failure),
+            End::Cancelled(reason) => Ok(reason),
+            End::Cut(Cut::Asked) => Ok(CancelReason::Asked),
+            End::Cut(Cut::Unsent) => {
+                Err(failure::unsent(seen.stage(), limits.send_ns.unwrap_or(SEND_LIMIT_NS)))
             }
-            End::Late => {
-                let failure = failure::timeout(seen.stage(), self.timeout_ns);
-                seen.into_exchange(mono_ns(), Disposition::Failed(failure))
-            }
+            End::Cut(Cut::NoContent(limit_ns)) => Err(failure::first_token_timeout(seen.stage(), limit_ns)),
+            End::Cut(Cut::Idle(limit_ns)) => Err(failure::idle_timeout(limit_ns)),
+            End::Late => Err(failure::timeout(seen.stage(), self.timeout_ns)),
+        };
+        let at_ns = mono_ns();
+        let disposition = match reason {
+            Ok(reason) => Disposition::Cancelled { reason, at_ns },
+            Err(failure) => Disposition::Failed(failure),
+        };
+        seen.into_exchange(at_ns, disposition)
+    }
+
+    /// The limits of `out`; `seen` is made ready for them, and for who waits for the first content.
+    fn limits_of(&self, out: &mut Outgoing, seen: &mut Seen) -> Limits {
+        let mut limits = self.limits;
+        if out.cancel_after_ns.is_some() {
+            limits.cancel_after_ns = out.cancel_after_ns;
+            limits.send_ns = Some(self.timeout_ns.min(SEND_LIMIT_NS));
         }
+        if limits.any() {
+            seen.progress = Some(Rc::new(Progress::new(seen.expected)));
+        }
+        if out.first_content.is_some() || limits.first_token_ns.is_some() {
+            let content = FirstContent::new(self.kind);
+            seen.watch = Some(Box::new(Watch { content, hook: out.first_content.take() }));
+        }
+        limits
     }
 
     /// Closes every connection that carries no request.
@@ -153,8 +205,8 @@ impl Client {
 
     /// Sockets of the kept connections, for tests that watch them.
     #[cfg(test)]
-    pub(crate) fn idle_sockets(&self) -> Vec<std::rc::Rc<Socket>> {
-        self.idle.borrow().iter().map(|c| std::rc::Rc::clone(&c.socket)).collect()
+    pub(crate) fn idle_sockets(&self) -> Vec<Rc<Socket>> {
+        self.idle.borrow().iter().map(|c| Rc::clone(&c.socket)).collect()
     }
 
     fn count(&self, add: impl FnOnce(&mut Counters)) {
@@ -165,45 +217,58 @@ impl Client {
 
     async fn attempt(&self, out: &Outgoing, seen: &mut Seen) -> Result<(), Failure> {
         loop {
-            let kept = self.checkout();
+            let kept = if seen.exchange.resent { None } else { self.checkout(out) };
             seen.exchange.reused = kept.is_some();
             let mut connection = match kept {
                 Some(connection) => connection,
                 None => self.connect(seen).await?,
             };
-            seen.socket = Some(std::rc::Rc::clone(&connection.socket));
+            seen.carry(Some(Rc::clone(&connection.socket)));
             let mut request = self.template.request(&out.body, out.request_id, &out.correlation_id);
             if self.gets {
                 *request.method_mut() = Method::GET;
             }
-            match connection.exchange(request, seen, self.max_response_bytes).await {
+            let result = connection.exchange(request, seen, self.max_response_bytes).await;
+            if seen.exchange.reused && !matches!(result, Err(Broken::NotSent)) {
+                self.count(|c| c.reused += 1);
+            }
+            match result {
                 Ok(can_be_kept) => {
-                    if seen.exchange.reused {
-                        self.count(|c| c.reused += 1);
-                    }
-                    if can_be_kept && self.keep_connections {
-                        connection.idle_since_ns = mono_ns();
-                        self.idle.borrow_mut().push(connection);
+                    if can_be_kept {
+                        self.keep(out, connection);
                     }
                     return Ok(());
                 }
-                Err(Broken::NotSent) if seen.exchange.reused => {
-                    self.count(|c| c.stale += 1);
-                    seen.socket = None;
-                }
+                Err(Broken::NotSent) if seen.exchange.reused => self.count(|c| c.stale += 1),
                 Err(Broken::NotSent) => return Err(failure::closed(Stage::Send, false)),
-                Err(Broken::Failed(failure)) => {
-                    if seen.exchange.reused {
-                        self.count(|c| c.reused += 1);
-                    }
-                    return Err(failure);
+                // Closed without a byte of an answer: the server had closed it before it saw the request.
+                Err(Broken::Failed(failure))
+                    if self.resend && seen.exchange.reused && failure.kind == FailureKind::Disconnected =>
+                {
+                    self.count(|c| c.resent += 1);
+                    seen.exchange.resent = true;
                 }
+                Err(Broken::Failed(failure)) => return Err(failure),
             }
+            seen.carry(None);
         }
     }
 
     /// A kept connection that is still good.
-    fn checkout(&self) -> Option<Connection> {
+    fn checkout(&self, out: &Outgoing) -> Option<Connection> {
+        match self.reuse {
+            ConnectionReuse::Pooled => self.pooled(),
+            ConnectionReuse::Never => None,
+            ConnectionReuse::Sticky => {
+                let mut own = out.sticky.as_ref()?.kept.take()?;
+                let live = own.is_live();
+                self.count(|c| c.stale += u64::from(!live));
+                live.then_some(own)
+            }
+        }
+    }
+
+    fn pooled(&self) -> Option<Connection> {
         loop {
             let mut connection = self.idle.borrow_mut().pop()?;
             if mono_ns().saturating_sub(connection.idle_since_ns) > KEEP_ALIVE_NS {
@@ -219,8 +284,32 @@ impl Client {
         }
     }
 
+    /// Puts a connection where the next request finds it that may use it.
+    fn keep(&self, out: &Outgoing, mut connection: Connection) {
+        match self.reuse {
+            ConnectionReuse::Pooled => {
+                connection.idle_since_ns = mono_ns();
+                self.idle.borrow_mut().push(connection);
+            }
+            ConnectionReuse::Never => {}
+            ConnectionReuse::Sticky => {
+                if let Some(sticky) = &out.sticky {
+                    *sticky.kept.borrow_mut() = Some(connection);
+                }
+            }
+        }
+    }
+
     async fn connect(&self, seen: &mut Seen) -> Result<Connection, Failure> {
-        let connection = match self.dialer.connect(seen).await {
+        let wire = match self.connect_timeout_ns {
+            None => self.dialer.connect(seen).await,
+            Some(limit_ns) => {
+                let limit = Duration::from_nanos(limit_ns);
+                let dialled = tokio::time::timeout(limit, self.dialer.connect(seen)).await;
+                dialled.unwrap_or_else(|_| Err(failure::connect_timeout(seen.stage, limit_ns)))
+            }
+        };
+        let connection = match wire {
             Ok(wire) => {
                 seen.stage = Stage::Send;
                 Connection::new(wire).await.map_err(|e| failure::http(&e, Stage::Send, false))

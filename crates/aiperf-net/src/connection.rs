@@ -8,123 +8,17 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use aiperf_core::exchange::{Exchange, ReadMark, Stamps};
-use aiperf_core::outcome::{Disposition, Failure, Stage};
+use aiperf_core::outcome::{Failure, Stage};
 use bytes::Bytes;
-use http::{Request, Response};
+use http::Request;
 use http_body_util::Full;
 use hyper::body::{Body as _, Incoming};
 use hyper::client::conn::http1::{Builder, Connection as Driver, SendRequest};
 use hyper_util::rt::TokioIo;
 
 use crate::failure;
+use crate::seen::Seen;
 use crate::wire::{Pulse, Socket, Wire};
-
-/// Most bytes reserved on the word of a `Content-Length`, before any of them came.
-const TRUSTED_LENGTH: u64 = 1 << 20;
-
-/// What has been seen of a request so far. It outlives the attempt, so a cancellation keeps what came before it.
-#[derive(Debug)]
-pub(crate) struct Seen {
-    pub(crate) exchange: Exchange,
-    /// The socket in use, for its counts.
-    pub(crate) socket: Option<Rc<Socket>>,
-    /// How far the request came while there was no socket in use.
-    pub(crate) stage: Stage,
-    /// Bytes of head and body to be sent.
-    pub(crate) expected: u64,
-    pub(crate) keep_headers: bool,
-    /// The socket's read count at the last mark.
-    marked_read: u64,
-}
-
-impl Seen {
-    pub(crate) fn new(start_ns: u64, expected: u64, keep_headers: bool) -> Self {
-        Self {
-            exchange: Exchange {
-                stamps: Stamps { start_ns, end_ns: start_ns, ..Stamps::default() },
-                reused: false,
-                resent: false,
-                status: None,
-                reason: String::new(),
-                content_type: None,
-                headers: Vec::new(),
-                body: Vec::new(),
-                reads: Vec::new(),
-                bytes_sent: 0,
-                bytes_received: 0,
-                disposition: Disposition::Finished,
-            },
-            socket: None,
-            stage: Stage::Resolve,
-            expected,
-            keep_headers,
-            marked_read: 0,
-        }
-    }
-
-    /// How far the request came.
-    pub(crate) fn stage(&self) -> Stage {
-        self.socket.as_ref().map_or(self.stage, |s| failure::stage(s, self.expected))
-    }
-
-    /// The facts, once it is over: at `end_ns`, as `disposition` says.
-    pub(crate) fn into_exchange(mut self, end_ns: u64, disposition: Disposition) -> Exchange {
-        let stamps = &mut self.exchange.stamps;
-        if let Some(socket) = &self.socket {
-            stamps.send_start_ns = Some(socket.first_write_ns.get()).filter(|ns| *ns > 0);
-            stamps.send_end_ns = socket.sent_ns(self.expected);
-            self.exchange.bytes_sent = socket.bytes_out.get();
-            self.exchange.bytes_received = socket.bytes_in.get();
-        }
-        stamps.first_byte_ns = self.exchange.reads.first().map(|r| r.at_ns);
-        stamps.last_byte_ns = self.exchange.reads.last().map(|r| r.at_ns);
-        stamps.end_ns = end_ns.max(stamps.start_ns);
-        self.exchange.disposition = disposition;
-        self.exchange
-    }
-
-    fn head(&mut self, response: Response<Incoming>, socket: &Socket) -> Incoming {
-        let (parts, body) = response.into_parts();
-        let e = &mut self.exchange;
-        e.stamps.headers_ns = Some(socket.last_read_ns.get());
-        e.status = Some(parts.status.as_u16());
-        e.reason = match parts.extensions.get::<hyper::ext::ReasonPhrase>() {
-            Some(phrase) => String::from_utf8_lossy(phrase.as_bytes()).into_owned(),
-            None => parts.status.canonical_reason().unwrap_or("").to_owned(),
-        };
-        let text = |v: &http::HeaderValue| String::from_utf8_lossy(v.as_bytes()).into_owned();
-        e.content_type = parts.headers.get(http::header::CONTENT_TYPE).map(text);
-        // A redirect's target is told in the failure's message, so it is kept in any case.
-        let wanted = |n: &http::HeaderName| {
-            self.keep_headers || (*n == http::header::LOCATION && parts.status.is_redirection())
-        };
-        e.headers =
-            parts.headers.iter().filter(|(n, _)| wanted(n)).map(|(n, v)| (n.to_string(), text(v))).collect();
-        if let Some(length) = body.size_hint().exact() {
-            e.body.reserve(length.min(TRUSTED_LENGTH) as usize);
-        }
-        body
-    }
-
-    /// Takes the bytes of a frame; `false` when the body is over `cap`.
-    fn data(&mut self, data: &[u8], socket: &Socket, cap: usize) -> bool {
-        let e = &mut self.exchange;
-        let room = cap - e.body.len().min(cap);
-        let taken = &data[..data.len().min(room)];
-        if !taken.is_empty() {
-            e.body.extend_from_slice(taken);
-            let read = socket.reads.get();
-            match e.reads.last_mut() {
-                // Several frames of one read are one mark.
-                Some(mark) if self.marked_read == read => mark.body_len = e.body.len(),
-                _ => e.reads.push(ReadMark { at_ns: socket.last_read_ns.get(), body_len: e.body.len() }),
-            }
-            self.marked_read = read;
-        }
-        taken.len() == data.len()
-    }
-}
 
 /// Why a connection did not carry a request to its end.
 #[derive(Debug)]
@@ -203,7 +97,12 @@ impl Connection {
                 let mut progress = false;
                 if body.is_none() {
                     match head.as_mut().poll(&mut quiet) {
-                        Poll::Ready(Ok(response)) => body = Some(seen.head(response, &socket)),
+                        Poll::Ready(Ok(response)) => {
+                            let (parts, incoming) = response.into_parts();
+                            let length = incoming.size_hint().exact();
+                            seen.head(&parts, socket.arrived_ns.get(), length);
+                            body = Some(incoming);
+                        }
                         Poll::Ready(Err(mut e)) => {
                             if e.take_message().is_some() {
                                 return Poll::Ready(Err(Broken::NotSent));
@@ -246,7 +145,7 @@ impl Connection {
         })
         .await?;
         // The end of the exchange is the read that brought it; what settling reads is not part of it.
-        seen.exchange.stamps.end_ns = socket.last_read_ns.get();
+        seen.exchange.stamps.end_ns = socket.arrived_ns.get();
         Ok(open && self.settle().await)
     }
 

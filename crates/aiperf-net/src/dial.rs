@@ -2,21 +2,23 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use aiperf_core::outcome::{Failure, Stage};
 use aiperf_core::plan::EndpointPlan;
 use aiperf_core::url::BaseUrl;
+use aiperf_os::arrival::ArrivalClock;
 use aiperf_os::mono_ns;
 use rustls::pki_types::ServerName;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio_rustls::TlsConnector;
 
-use crate::connection::Seen;
 use crate::resolve::{Resolver, ServerAddress};
-use crate::wire::{Socket, Stamped, Wire};
+use crate::seen::Seen;
+use crate::wire::{Socket, Stamped, Stream, Wire};
 use crate::{NetError, failure, tls_config};
 
 /// Kernel keep-alive: first probe after, then every, then how many (AIPerf's 60/30/1).
@@ -34,6 +36,8 @@ pub(crate) struct Dialer {
     /// `host:port`, for messages.
     authority: String,
     tls: Option<(Arc<rustls::ClientConfig>, ServerName<'static>)>,
+    /// Reads the kernel's receive stamps, if they are wanted.
+    arrivals: Option<Rc<ArrivalClock>>,
 }
 
 impl Dialer {
@@ -53,12 +57,22 @@ impl Dialer {
         } else {
             None
         };
-        Ok(Self { resolver: Resolver::new(address), authority: url.authority(), tls })
+        Ok(Self {
+            resolver: Resolver::new(address),
+            authority: url.authority(),
+            tls,
+            arrivals: plan.receive_stamps.then(|| Rc::new(ArrivalClock::new())),
+        })
     }
 
     /// `host:port`, for messages.
     pub(crate) fn authority(&self) -> &str {
         &self.authority
+    }
+
+    /// How often the wall clock was found to have been set, which receive stamps are told by.
+    pub(crate) fn clock_steps(&self) -> u64 {
+        self.arrivals.as_ref().map_or(0, |clock| clock.steps())
     }
 
     /// A fresh connection. What it took is stamped in `seen`, and its stage says how far it came, whenever it is dropped.
@@ -72,7 +86,7 @@ impl Dialer {
         let tcp = connect_any(&addresses).await;
         seen.exchange.stamps.tcp_ns = Some((began, mono_ns()));
         let tcp = tcp.map_err(|e| failure::connect(&self.authority, &e))?;
-        let stamped = Stamped(Socket::new(tcp));
+        let stamped = Stamped(Socket::new(Stream::Tcp(tcp), self.arrivals.clone()));
         let Some((config, name)) = &self.tls else { return Ok(Wire::Plain(stamped)) };
         seen.stage = Stage::Tls;
         let began = mono_ns();

@@ -48,9 +48,42 @@ pub(crate) fn timeout(stage: Stage, timeout_ns: u64) -> Failure {
         Stage::BeforeFirstByte => "no answer",
         Stage::InStream | Stage::Answer => "no end of the answer",
     };
-    let limit = ns_to_seconds(timeout_ns);
-    let message = format!("timed out: {missing} within {limit} s (--request-timeout-seconds)");
+    over(stage, missing, timeout_ns, "--request-timeout-seconds")
+}
+
+/// Our limit of one connection.
+pub(crate) fn connect_timeout(stage: Stage, limit_ns: u64) -> Failure {
+    let missing = match stage {
+        Stage::Resolve => "no address",
+        Stage::Tls => "no TLS session",
+        _ => "no connection",
+    };
+    over(stage, missing, limit_ns, "--connect-timeout-seconds")
+}
+
+/// Our limit from the last byte out to the first content.
+pub(crate) fn first_token_timeout(stage: Stage, limit_ns: u64) -> Failure {
+    over(stage, "no first token after the request was sent", limit_ns, "--first-token-timeout-seconds")
+}
+
+/// Our limit between two reads of an answer.
+pub(crate) fn idle_timeout(limit_ns: u64) -> Failure {
+    over(Stage::InStream, "no more of the answer", limit_ns, "--idle-timeout-seconds")
+}
+
+fn over(stage: Stage, missing: &str, limit_ns: u64, option: &str) -> Failure {
+    let limit = ns_to_seconds(limit_ns);
+    let message = format!("timed out: {missing} within {limit} s ({option})");
     failure(FailureKind::Timeout, stage, "TimeoutError", message, true)
+}
+
+/// A request that was to be cancelled once it was sent, and never was. AIPerf's type and code.
+pub(crate) fn unsent(stage: Stage, limit_ns: u64) -> Failure {
+    let limit = ns_to_seconds(limit_ns);
+    let message =
+        format!("timed out: the request could not be sent within {limit} s, so as to be cancelled then");
+    let kind = FailureKind::Timeout;
+    Failure { code: Some(0), ..failure(kind, stage, "RequestSendTimeout", message, true) }
 }
 
 /// A body over the cap.

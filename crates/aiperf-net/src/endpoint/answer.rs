@@ -44,7 +44,7 @@ fn is_event_stream(content_type: Option<&str>) -> bool {
 }
 
 /// What has been read so far of a body of lifetime `'b`.
-struct Reader<'b> {
+pub(super) struct Reader<'b> {
     kind: EndpointKind,
     answer: Answer,
     server_error: Option<Failure>,
@@ -67,7 +67,7 @@ struct Reader<'b> {
 }
 
 impl<'b> Reader<'b> {
-    fn new(kind: EndpointKind) -> Self {
+    pub(super) fn new(kind: EndpointKind) -> Self {
         Self {
             kind,
             answer: Answer::default(),
@@ -93,18 +93,7 @@ impl<'b> Reader<'b> {
     }
 
     fn event(&mut self, event: &SseEvent<'_, 'b>, exchange: &Exchange) {
-        if event.is_done() {
-            self.answer.done = true;
-            return;
-        }
-        let data = event.data();
-        if event.is_error() {
-            let text = data.as_deref().map(String::from_utf8_lossy);
-            let comment = event.comment().map(String::from_utf8_lossy);
-            self.fail(error::event(text.as_deref(), comment.as_deref()));
-            return;
-        }
-        let Some(data) = data.filter(|d| !d.trim_ascii().is_empty()) else { return };
+        let Some(data) = self.data(event) else { return };
         let end = event.data_end().unwrap_or(0);
         let at_ns = exchange.arrival_ns(end.saturating_sub(1)).unwrap_or(exchange.stamps.end_ns);
         if let Some(frame) = &self.frame
@@ -123,24 +112,54 @@ impl<'b> Reader<'b> {
             );
             return;
         }
-        let text = String::from_utf8_lossy(&data);
+        if let Some((channel, place)) = self.unframed(event, &data, at_ns)
+            && let Cow::Borrowed(data) = data
+        {
+            self.frame = Some(Frame { channel, head: &data[..place.start], tail: &data[place.end..] });
+        }
+    }
+
+    /// The data of an event, if it has some to be read. The end mark and an error are taken up.
+    pub(super) fn data<'d>(&mut self, event: &SseEvent<'_, 'd>) -> Option<Cow<'d, [u8]>> {
+        if event.is_done() {
+            self.answer.done = true;
+            return None;
+        }
+        let data = event.data();
+        if event.is_error() {
+            let text = data.as_deref().map(String::from_utf8_lossy);
+            let comment = event.comment().map(String::from_utf8_lossy);
+            self.fail(error::event(text.as_deref(), comment.as_deref()));
+            return None;
+        }
+        data.filter(|d| !d.trim_ascii().is_empty())
+    }
+
+    /// Reads the data of an event as JSON. Gives the place of its text in it when it says nothing else.
+    pub(super) fn unframed(
+        &mut self,
+        event: &SseEvent<'_, '_>,
+        data: &[u8],
+        at_ns: u64,
+    ) -> Option<(Channel, Range<usize>)> {
+        let text = String::from_utf8_lossy(data);
         let name = event.kind().and_then(|name| std::str::from_utf8(name).ok()).map(str::trim);
         match self.object(&text, name, at_ns) {
-            Ok(None) => {}
-            Ok(Some((channel, place))) => {
-                if let (Cow::Borrowed(data), Cow::Borrowed(_)) = (&data, &text) {
-                    self.frame =
-                        Some(Frame { channel, head: &data[..place.start], tail: &data[place.end..] });
-                }
-            }
+            Ok(place) => place.filter(|_| matches!(text, Cow::Borrowed(_))),
             Err(_) => {
                 let mended = event.mended_data();
                 let mended = mended.as_deref().map(String::from_utf8_lossy);
                 if mended.is_none_or(|m| self.object(&m, name, at_ns).is_err()) {
                     self.malformed(&text);
                 }
+                None
             }
         }
+    }
+
+    /// Whether any content was read.
+    pub(super) fn has_content(&self) -> bool {
+        !self.answer.chunks.is_empty()
     }
 
     fn whole(&mut self, exchange: &Exchange) {

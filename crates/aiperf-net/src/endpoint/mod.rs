@@ -10,6 +10,7 @@ mod chunk;
 mod completions;
 mod error;
 mod event;
+mod first_content;
 mod mark;
 mod message;
 pub(crate) mod messages;
@@ -18,6 +19,8 @@ mod texts;
 
 use std::borrow::Cow;
 use std::ops::Range;
+
+pub(crate) use first_content::FirstContent;
 
 use aiperf_core::conversation::{Marker, Turn};
 use aiperf_core::exchange::Exchange;

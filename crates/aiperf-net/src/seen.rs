@@ -1,0 +1,163 @@
+//! What has been seen of a request so far, and how far it came.
+
+use std::rc::Rc;
+
+use aiperf_core::exchange::{Exchange, Stamps};
+use aiperf_core::outcome::{Disposition, Stage};
+use http::response::Parts;
+
+use crate::endpoint::FirstContent;
+use crate::failure;
+use crate::limits::Progress;
+use crate::wire::Socket;
+
+/// Most bytes reserved on the word of a `Content-Length`, before any of them came.
+const TRUSTED_LENGTH: u64 = 1 << 20;
+
+/// Somebody waits for the first content of a stream.
+pub(crate) struct Watch {
+    pub(crate) content: FirstContent,
+    /// Told when it is there.
+    pub(crate) hook: Option<Box<dyn FnOnce()>>,
+}
+
+/// What has been seen of a request so far. It outlives the attempt, so a cancellation keeps what came before it.
+pub(crate) struct Seen {
+    pub(crate) exchange: Exchange,
+    /// The socket in use, for its counts.
+    socket: Option<Rc<Socket>>,
+    /// How far the request came while there was no socket in use.
+    pub(crate) stage: Stage,
+    /// Bytes of head and body to be sent.
+    pub(crate) expected: u64,
+    pub(crate) keep_headers: bool,
+    /// Who wants to know of the first content. Only until it is there.
+    pub(crate) watch: Option<Box<Watch>>,
+    /// What the request's limits see of it, if it has any beside that of the whole.
+    pub(crate) progress: Option<Rc<Progress>>,
+    /// The socket's read count at the last mark.
+    pub(crate) marked_read: u64,
+}
+
+impl Seen {
+    pub(crate) fn new(start_ns: u64, expected: u64, keep_headers: bool) -> Self {
+        Self {
+            exchange: Exchange {
+                stamps: Stamps { start_ns, end_ns: start_ns, ..Stamps::default() },
+                reused: false,
+                resent: false,
+                status: None,
+                reason: String::new(),
+                content_type: None,
+                headers: Vec::new(),
+                body: Vec::new(),
+                reads: Vec::new(),
+                bytes_sent: 0,
+                bytes_received: 0,
+                disposition: Disposition::Finished,
+            },
+            socket: None,
+            stage: Stage::Resolve,
+            expected,
+            keep_headers,
+            watch: None,
+            progress: None,
+            marked_read: 0,
+        }
+    }
+
+    /// From now on the request is on `socket`; with `None` it needs another one.
+    pub(crate) fn carry(&mut self, socket: Option<Rc<Socket>>) {
+        if let Some(progress) = &self.progress {
+            progress.carry(socket.clone());
+        }
+        self.socket = socket;
+    }
+
+    /// How far the request came.
+    pub(crate) fn stage(&self) -> Stage {
+        self.socket.as_ref().map_or(self.stage, |s| failure::stage(s, self.expected))
+    }
+
+    /// The facts, once it is over: at `end_ns`, as `disposition` says.
+    pub(crate) fn into_exchange(mut self, end_ns: u64, disposition: Disposition) -> Exchange {
+        let stamps = &mut self.exchange.stamps;
+        if let Some(socket) = &self.socket {
+            stamps.send_start_ns = Some(socket.first_write_ns.get()).filter(|ns| *ns > 0);
+            stamps.send_end_ns = socket.sent_ns(self.expected);
+            self.exchange.bytes_sent = socket.bytes_out.get();
+            self.exchange.bytes_received = socket.bytes_in.get();
+        }
+        stamps.first_byte_ns = self.exchange.reads.first().map(|r| r.at_ns);
+        stamps.last_byte_ns = self.exchange.reads.last().map(|r| r.at_ns);
+        stamps.end_ns = end_ns.max(stamps.start_ns);
+        self.exchange.disposition = disposition;
+        self.exchange
+    }
+
+    /// Takes the head of the answer, which was whole at `at_ns`, and gets ready for a body of `length`, if it is told.
+    pub(crate) fn head(&mut self, parts: &Parts, at_ns: u64, length: Option<u64>) {
+        let e = &mut self.exchange;
+        e.stamps.headers_ns = Some(at_ns);
+        e.status = Some(parts.status.as_u16());
+        e.reason = match parts.extensions.get::<hyper::ext::ReasonPhrase>() {
+            Some(phrase) => String::from_utf8_lossy(phrase.as_bytes()).into_owned(),
+            None => parts.status.canonical_reason().unwrap_or("").to_owned(),
+        };
+        let text = |v: &http::HeaderValue| String::from_utf8_lossy(v.as_bytes()).into_owned();
+        e.content_type = parts.headers.get(http::header::CONTENT_TYPE).map(text);
+        // A redirect's target is told in the failure's message, so it is kept in any case.
+        let wanted = |n: &http::HeaderName| {
+            self.keep_headers || (*n == http::header::LOCATION && parts.status.is_redirection())
+        };
+        e.headers =
+            parts.headers.iter().filter(|(n, _)| wanted(n)).map(|(n, v)| (n.to_string(), text(v))).collect();
+        if let Some(length) = length {
+            e.body.reserve(length.min(TRUSTED_LENGTH) as usize);
+        }
+        if self.watch.is_some() && !(parts.status.is_success() && self.exchange.is_event_stream()) {
+            self.unwatch();
+        }
+    }
+
+    /// Takes the bytes of a frame; `false` when the body is over `cap`.
+    pub(crate) fn data(&mut self, data: &[u8], socket: &Socket, cap: usize) -> bool {
+        let e = &mut self.exchange;
+        let room = cap - e.body.len().min(cap);
+        let taken = &data[..data.len().min(room)];
+        if !taken.is_empty() {
+            e.body.extend_from_slice(taken);
+            let read = socket.reads.get();
+            let mark = socket.mark(e.body.len());
+            match e.reads.last_mut() {
+                // Several frames of one read are one mark.
+                Some(last) if self.marked_read == read => *last = mark,
+                _ => e.reads.push(mark),
+            }
+            self.marked_read = read;
+            if self.watch.is_some() {
+                self.look_for_content();
+            }
+        }
+        taken.len() == data.len()
+    }
+
+    #[cold]
+    fn look_for_content(&mut self) {
+        if self.watch.as_mut().is_some_and(|w| w.content.is_in(&self.exchange.body)) {
+            let hook = self.watch.take().and_then(|w| w.hook);
+            self.unwatch();
+            if let Some(hook) = hook {
+                hook();
+            }
+        }
+    }
+
+    /// No content is waited for any more.
+    fn unwatch(&mut self) {
+        self.watch = None;
+        if let Some(progress) = &self.progress {
+            progress.content_is_settled();
+        }
+    }
+}
