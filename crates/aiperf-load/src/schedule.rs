@@ -1,0 +1,212 @@
+//! Sessions at the times that a workload itself gives.
+
+use std::fmt;
+
+/// What part of a workload's times is used, and which time is the start of the phase. Nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ScheduleWindow {
+    /// The first time that is used is the start of the phase; otherwise `start_ns` is, or time 0.
+    pub auto_offset: bool,
+    /// Earlier times are left out.
+    pub start_ns: Option<u64>,
+    /// Later times are left out.
+    pub end_ns: Option<u64>,
+}
+
+/// A session of a fixed schedule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ScheduleEntry {
+    /// When its first turn is due, from the start of the phase.
+    pub offset_ns: u64,
+    /// Position of its conversation in the workload.
+    pub conversation: usize,
+}
+
+/// The sessions of a phase in the order in which they start. Session number `i` of the phase is entry `i`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FixedSchedule {
+    entries: Vec<ScheduleEntry>,
+    zero_ns: u64,
+    left_out: usize,
+}
+
+impl FixedSchedule {
+    /// The schedule of conversations `0..len`, whose first turns are at `start_ns` in the workload's time. Conversations of the
+    /// same time keep their order. `id` names one for a message.
+    pub fn new(
+        len: usize,
+        start_ns: impl Fn(usize) -> Option<u64>,
+        id: impl Fn(usize) -> String,
+        window: &ScheduleWindow,
+    ) -> Result<Self, ScheduleError> {
+        let mut entries = Vec::with_capacity(len);
+        for conversation in 0..len {
+            let Some(offset_ns) = start_ns(conversation) else {
+                return Err(ScheduleError::NoTimestamp { id: id(conversation) });
+            };
+            let is_early = window.start_ns.is_some_and(|start| offset_ns < start);
+            let is_late = window.end_ns.is_some_and(|end| offset_ns > end);
+            if !is_early && !is_late {
+                entries.push(ScheduleEntry { offset_ns, conversation });
+            }
+        }
+        entries.sort_by_key(|entry| entry.offset_ns);
+        let Some(first) = entries.first() else {
+            return Err(ScheduleError::Empty { len, start_ns: window.start_ns, end_ns: window.end_ns });
+        };
+        let zero_ns = if window.auto_offset { first.offset_ns } else { window.start_ns.unwrap_or(0) };
+        for entry in &mut entries {
+            entry.offset_ns -= zero_ns;
+        }
+        let left_out = len - entries.len();
+        Ok(Self { entries, zero_ns, left_out })
+    }
+
+    /// All sessions in the order in which they start; at least one.
+    pub fn entries(&self) -> &[ScheduleEntry] {
+        &self.entries
+    }
+
+    /// Conversations whose time is outside the window.
+    pub const fn left_out(&self) -> usize {
+        self.left_out
+    }
+
+    /// When a later turn is due in a phase that started at `phase_start_ns`: at its own time, but not before the turn in front
+    /// of it ended at `end_ns`; if it has none, `delay_ns` after that end; else at that end. A time of 0 beside a delay counts
+    /// as none.
+    pub fn later_ns(
+        &self,
+        phase_start_ns: u64,
+        at_ns: Option<u64>,
+        delay_ns: Option<u64>,
+        end_ns: u64,
+    ) -> u64 {
+        match (at_ns, delay_ns) {
+            (None | Some(0), Some(delay)) => end_ns.saturating_add(delay),
+            (Some(at), _) => phase_start_ns.saturating_add(at.saturating_sub(self.zero_ns)).max(end_ns),
+            (None, None) => end_ns,
+        }
+    }
+}
+
+/// Why a workload makes no schedule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ScheduleError {
+    /// No time lies in the window.
+    Empty {
+        /// Conversations of the workload.
+        len: usize,
+        /// Earlier times are left out.
+        start_ns: Option<u64>,
+        /// Later times are left out.
+        end_ns: Option<u64>,
+    },
+    /// A conversation does not say when it begins.
+    NoTimestamp {
+        /// Its id.
+        id: String,
+    },
+}
+
+impl fmt::Display for ScheduleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ms = |ns: u64| ns as f64 / 1e6;
+        match self {
+            Self::NoTimestamp { id } => {
+                write!(f, "First turn of {} missing timestamp_ms", aiperf_core::text::for_terminal(id, 80))
+            }
+            Self::Empty { len, start_ns, end_ns } => {
+                write!(f, "none of the {len} first timestamps is ")?;
+                match (start_ns, end_ns) {
+                    (Some(start), Some(end)) => write!(f, "from {} ms to {} ms", ms(*start), ms(*end)),
+                    (Some(start), None) => write!(f, "{} ms or later", ms(*start)),
+                    (None, Some(end)) => write!(f, "{} ms or earlier", ms(*end)),
+                    (None, None) => write!(f, "there"),
+                }
+            }
+        }
+    }
+}
+
+impl std::error::Error for ScheduleError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn schedule(times_ms: &[u64], window: ScheduleWindow) -> Result<FixedSchedule, ScheduleError> {
+        FixedSchedule::new(times_ms.len(), |i| Some(times_ms[i] * MS), |i| format!("c{i}"), &window)
+    }
+
+    /// (offset in ms, conversation).
+    fn entries(times_ms: &[u64], window: ScheduleWindow) -> Vec<(u64, usize)> {
+        let schedule = schedule(times_ms, window).expect("a schedule");
+        assert_eq!(schedule.left_out(), times_ms.len() - schedule.entries().len());
+        schedule.entries().iter().map(|e| (e.offset_ns / MS, e.conversation)).collect()
+    }
+
+    fn window(auto_offset: bool, start_ms: Option<u64>, end_ms: Option<u64>) -> ScheduleWindow {
+        ScheduleWindow { auto_offset, start_ns: start_ms.map(|t| t * MS), end_ns: end_ms.map(|t| t * MS) }
+    }
+
+    #[test]
+    fn times_are_sorted_and_equals_keep_their_order() {
+        let times = [1000, 0, 250, 1000, 250];
+        let want = [(0, 1), (250, 2), (250, 4), (1000, 0), (1000, 3)];
+        assert_eq!(entries(&times, window(false, None, None)), want);
+        assert_eq!(entries(&times, window(true, None, None)), want);
+    }
+
+    #[test]
+    fn windows_hold_their_ends() {
+        let times = [100, 200, 300, 400];
+        assert_eq!(entries(&times, window(false, None, None)), [(100, 0), (200, 1), (300, 2), (400, 3)]);
+        assert_eq!(entries(&times, window(true, None, Some(300))), [(0, 0), (100, 1), (200, 2)]);
+        assert_eq!(entries(&times, window(false, Some(200), None)), [(0, 1), (100, 2), (200, 3)]);
+        assert_eq!(entries(&times, window(false, Some(150), Some(300))), [(50, 1), (150, 2)]);
+    }
+
+    #[test]
+    fn what_makes_no_schedule_is_an_error() {
+        let missing = FixedSchedule::new(
+            2,
+            |i| (i == 0).then_some(0),
+            |i| format!("session_{i:06}"),
+            &ScheduleWindow::default(),
+        );
+        assert_eq!(
+            missing.expect_err("no time").to_string(),
+            "First turn of session_000001 missing timestamp_ms"
+        );
+        for (start, end, said) in [
+            (Some(500), Some(501), "none of the 2 first timestamps is from 500 ms to 501 ms"),
+            (Some(500), None, "none of the 2 first timestamps is 500 ms or later"),
+            (None, Some(50), "none of the 2 first timestamps is 50 ms or earlier"),
+        ] {
+            let error = schedule(&[100, 200], window(false, start, end)).expect_err("nothing is left");
+            assert_eq!(error.to_string(), said);
+        }
+    }
+
+    #[test]
+    fn later_turns_have_their_time_or_their_delay() {
+        let schedule = schedule(&[100], window(true, None, None)).expect("a schedule");
+        let start = 5000 * MS;
+        let later = |at: Option<u64>, delay: Option<u64>, end| {
+            schedule.later_ns(start, at.map(|t| t * MS), delay.map(|t| t * MS), end * MS) / MS
+        };
+        // The time of the file, 100 ms of which are before the start.
+        assert_eq!(later(Some(400), None, 5100), 5300);
+        assert_eq!(later(Some(400), None, 5900), 5900);
+        assert_eq!(later(Some(50), None, 5001), 5001);
+        assert_eq!(later(None, Some(70), 5900), 5970);
+        assert_eq!(later(Some(0), Some(70), 5900), 5970);
+        assert_eq!(later(Some(400), Some(0), 5100), 5300);
+        assert_eq!(later(Some(0), None, 5900), 5900);
+        assert_eq!(later(None, None, 5900), 5900);
+    }
+}
