@@ -358,7 +358,7 @@ fn scan(material: &Material, cut: bool) -> Work {
             let mut events = 0;
             let whole = &exchange.reads[exchange.reads.len() - 1..];
             for mark in if cut { &exchange.reads[..] } else { whole } {
-                while let Some(event) = scanner.next(&exchange.body[..mark.body_len], false) {
+                while let Some(event) = scanner.next(&exchange.body[..mark.body_len as usize], false) {
                     events += usize::from(black_box(event.data()).is_some());
                 }
             }

@@ -13,7 +13,7 @@ use aiperf_core::time::ClockAnchor;
 use aiperf_core::url::BaseUrl;
 use aiperf_core::usage::Usage;
 use aiperf_data::{OpenContext, Visit, Workload};
-use aiperf_metrics::{Capabilities, ChunkFact, Facts};
+use aiperf_metrics::{Capabilities, ChunkFact, Facts, WireFacts};
 use aiperf_net::{Answer, Endpoint};
 use aiperf_tokens::{TemplateClock, Tokenizer};
 use serde_json::{Value, json};
@@ -116,7 +116,7 @@ impl Material {
         let reads: Vec<ReadMark> = ends
             .iter()
             .enumerate()
-            .map(|(at, end)| ReadMark { at_ns: START_NS + FIRST_NS + at as u64 * GAP_NS, body_len: *end })
+            .map(|(at, end)| ReadMark::read(START_NS + FIRST_NS + at as u64 * GAP_NS, *end))
             .collect();
         let end_ns = reads.last().map_or(START_NS, |r| r.at_ns);
         Exchange {
@@ -164,6 +164,13 @@ impl Material {
             reasoning_tokens: None,
             requested_osl: Some(CHUNKS as u64),
             usage: answer.usage,
+            wire: WireFacts {
+                dispatched_ns: Some(exchange.stamps.start_ns - 10_000),
+                send_start_ns: exchange.stamps.send_start_ns,
+                headers_ns: exchange.stamps.headers_ns,
+                connecting_ns: Some(0),
+                read_lag_ns: Some(20_000),
+            },
         }
     }
 }
@@ -192,6 +199,7 @@ pub(crate) fn plain_facts(k: u64, chunks: u64) -> Facts {
             reasoning_tokens: None,
             cached_tokens: None,
         }),
+        wire: WireFacts::default(),
     }
 }
 

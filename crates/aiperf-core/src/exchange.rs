@@ -1,5 +1,7 @@
 //! What the wire showed of one request. Filled by the transport, read behind the run: the hot path only stamps.
 
+use std::num::NonZeroU32;
+
 use serde::{Deserialize, Serialize};
 
 use crate::outcome::Disposition;
@@ -19,11 +21,12 @@ pub struct Stamps {
     pub send_start_ns: Option<u64>,
     /// Last byte of the request handed to the kernel.
     pub send_end_ns: Option<u64>,
-    /// Status line and headers were whole.
+    /// The bytes that made status line and headers whole arrived. This and the following are, as in [`ReadMark::at_ns`], the
+    /// kernel's receive stamps where there are any.
     pub headers_ns: Option<u64>,
-    /// The read that brought the first body byte.
+    /// The first body byte arrived, with what was read together with it.
     pub first_byte_ns: Option<u64>,
-    /// The read that brought the last body byte.
+    /// The last body byte arrived.
     pub last_byte_ns: Option<u64>,
     /// The end, however it came: end of body, failure, cancellation. Never earlier than `start_ns`.
     pub end_ns: u64,
@@ -32,10 +35,39 @@ pub struct Stamps {
 /// One socket read that brought body bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadMark {
-    /// Stamp taken where `read` returned.
+    /// When the last of these bytes arrived: the kernel's receive stamp where there is one, else when `read` returned.
     pub at_ns: u64,
     /// Length of the body (transfer coding removed) once these bytes were in.
-    pub body_len: usize,
+    pub body_len: u32,
+    /// One more than the nanoseconds from the arrival until `read` returned, if the arrival is the kernel's word.
+    lag: Option<NonZeroU32>,
+}
+
+// There is one for every chunk of every answer.
+const _: () = assert!(size_of::<ReadMark>() == 16);
+
+impl ReadMark {
+    /// A read that returned at `read_ns`, of bytes nobody else stamped. Lengths are below 4 GiB, as the size cap is.
+    pub fn read(read_ns: u64, body_len: usize) -> Self {
+        Self { at_ns: read_ns, body_len: u32::try_from(body_len).unwrap_or(u32::MAX), lag: None }
+    }
+
+    /// A read that returned at `read_ns`, of bytes that the kernel had received at `at_ns`.
+    pub fn received(at_ns: u64, read_ns: u64, body_len: usize) -> Self {
+        let lag = u32::try_from(read_ns.saturating_sub(at_ns)).unwrap_or(u32::MAX).saturating_add(1);
+        Self { lag: NonZeroU32::new(lag), ..Self::read(at_ns, body_len) }
+    }
+
+    /// How long the bytes lay in the kernel before they were read, nanoseconds (4.29 s stand for all that is longer). `None`
+    /// where the kernel did not stamp them.
+    pub fn read_lag_ns(&self) -> Option<u32> {
+        self.lag.map(|lag| lag.get() - 1)
+    }
+
+    /// When `read` returned.
+    pub fn read_ns(&self) -> u64 {
+        self.at_ns + u64::from(self.read_lag_ns().unwrap_or(0))
+    }
 }
 
 /// Everything the wire showed of one request.
@@ -77,9 +109,9 @@ impl Exchange {
             .is_some_and(|t| t.trim().eq_ignore_ascii_case("text/event-stream"))
     }
 
-    /// The stamp of the read that brought body byte `offset` (0-based): the earliest mark that covers it.
+    /// When body byte `offset` (0-based) arrived: the stamp of the earliest mark that covers it.
     pub fn arrival_ns(&self, offset: usize) -> Option<u64> {
-        let at = self.reads.partition_point(|m| m.body_len <= offset);
+        let at = self.reads.partition_point(|m| m.body_len as usize <= offset);
         self.reads.get(at).map(|m| m.at_ns)
     }
 }
@@ -99,7 +131,7 @@ mod tests {
             content_type: None,
             headers: Vec::new(),
             body: vec![0; 10],
-            reads: vec![ReadMark { at_ns: 5, body_len: 4 }, ReadMark { at_ns: 9, body_len: 10 }],
+            reads: vec![ReadMark::read(5, 4), ReadMark::received(9, 12, 10)],
             bytes_sent: 0,
             bytes_received: 0,
             disposition: Disposition::Finished,
@@ -108,5 +140,17 @@ mod tests {
         assert_eq!(exchange.arrival_ns(3), Some(5));
         assert_eq!(exchange.arrival_ns(4), Some(9));
         assert_eq!(exchange.arrival_ns(10), None);
+    }
+
+    #[test]
+    fn a_mark_says_when_bytes_came_and_when_they_were_read() {
+        let plain = ReadMark::read(7, 3);
+        assert_eq!((plain.at_ns, plain.read_ns(), plain.read_lag_ns(), plain.body_len), (7, 7, None, 3));
+        let late = ReadMark::received(7, 12, 3);
+        assert_eq!((late.at_ns, late.read_ns(), late.read_lag_ns()), (7, 12, Some(5)));
+        assert_eq!(ReadMark::received(7, 7, 3).read_lag_ns(), Some(0));
+        // Longer than can be told, and an impossible one.
+        assert_eq!(ReadMark::received(7, u64::MAX, 3).read_lag_ns(), Some(u32::MAX - 1));
+        assert_eq!(ReadMark::received(7, 6, 3).read_lag_ns(), Some(0));
     }
 }

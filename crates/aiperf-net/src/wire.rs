@@ -1,4 +1,5 @@
-//! The socket under HTTP: every read is stamped where it returns, bytes are counted, and one read at a time is let through.
+//! The socket under HTTP: every read is stamped (by the kernel where what was read came in, and where it returns), bytes are
+//! counted, and one read at a time is let through.
 //!
 //! The gate is what makes chunk stamps exact. HTTP decoding sits between the socket and us and could read on before its
 //! caller took what the earlier read brought. So after a read that brought bytes, the gate is shut: further reads are
@@ -12,9 +13,14 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
+use aiperf_core::exchange::ReadMark;
+use aiperf_os::arrival::ArrivalClock;
 use aiperf_os::mono_ns;
+use aiperf_os::receive::{Arrival, poll_portably, poll_receive, stamp_arrivals};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+#[cfg(unix)]
+use tokio::net::UnixStream;
 use tokio_rustls::client::TlsStream;
 
 /// What a socket says of itself when nobody reads it.
@@ -28,17 +34,59 @@ pub(crate) enum Pulse {
     Dead,
 }
 
+/// What carries bytes to a server.
+#[derive(Debug)]
+pub(crate) enum Stream {
+    Tcp(TcpStream),
+    #[cfg(unix)]
+    Unix(UnixStream),
+}
+
+impl Stream {
+    fn poll_receive(
+        &mut self,
+        clock: Option<&ArrivalClock>,
+        floor_ns: u64,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<Arrival>> {
+        match (self, clock) {
+            (Self::Tcp(stream), Some(clock)) => poll_receive(stream, clock, floor_ns, cx, buf),
+            (Self::Tcp(stream), None) => poll_portably(stream, cx, buf),
+            #[cfg(unix)]
+            (Self::Unix(stream), _) => poll_portably(stream, cx, buf),
+        }
+    }
+
+    fn writer(&mut self) -> Pin<&mut (dyn AsyncWrite + Unpin)> {
+        let writer: &mut (dyn AsyncWrite + Unpin) = match self {
+            Self::Tcp(stream) => stream,
+            #[cfg(unix)]
+            Self::Unix(stream) => stream,
+        };
+        Pin::new(writer)
+    }
+}
+
 /// A socket with its stamps and counts, shared by the layers that use it. Times are monotonic nanoseconds, 0 for never.
 #[derive(Debug)]
 pub(crate) struct Socket {
-    tcp: RefCell<TcpStream>,
+    stream: RefCell<Stream>,
+    /// Reads the kernel's receive stamps; `None` where there are none.
+    clock: Option<Rc<ArrivalClock>>,
     /// The last read returned: bytes, or the end.
     pub(crate) last_read_ns: Cell<u64>,
+    /// What it brought had arrived: the kernel's word if `by_kernel`, else the same as `last_read_ns`.
+    pub(crate) arrived_ns: Cell<u64>,
+    by_kernel: Cell<bool>,
+    /// Nothing that is read from now on arrived earlier: the arrival before, or the start of the request.
+    floor_ns: Cell<u64>,
     /// Number of reads that brought bytes of HTTP.
     pub(crate) reads: Cell<u64>,
     /// The first write of a request was about to start.
     pub(crate) first_write_ns: Cell<u64>,
-    /// The last write returned.
+    /// The last write began and returned.
+    write_began_ns: Cell<u64>,
     last_write_ns: Cell<u64>,
     /// Bytes of HTTP read and written since [`Socket::begin`] (under TLS: plain text).
     pub(crate) bytes_in: Cell<u64>,
@@ -51,12 +99,24 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    pub(crate) fn new(tcp: TcpStream) -> Rc<Self> {
+    /// `stream` with nothing stamped yet; what arrives on it is stamped by the kernel if there is a `clock` to read that, and
+    /// the kernel does it.
+    pub(crate) fn new(stream: Stream, clock: Option<Rc<ArrivalClock>>) -> Rc<Self> {
+        let stamps = match &stream {
+            Stream::Tcp(tcp) => clock.is_some() && stamp_arrivals(tcp),
+            #[cfg(unix)]
+            Stream::Unix(_) => false,
+        };
         Rc::new(Self {
-            tcp: RefCell::new(tcp),
+            stream: RefCell::new(stream),
+            clock: clock.filter(|_| stamps),
             last_read_ns: Cell::new(0),
+            arrived_ns: Cell::new(0),
+            by_kernel: Cell::new(false),
+            floor_ns: Cell::new(mono_ns()),
             reads: Cell::new(0),
             first_write_ns: Cell::new(0),
+            write_began_ns: Cell::new(0),
             last_write_ns: Cell::new(0),
             bytes_in: Cell::new(0),
             bytes_out: Cell::new(0),
@@ -69,6 +129,8 @@ impl Socket {
     /// A new request begins: counts and stamps start again.
     pub(crate) fn begin(&self) {
         self.last_read_ns.set(0);
+        self.arrived_ns.set(0);
+        self.floor_ns.set(mono_ns());
         self.first_write_ns.set(0);
         self.last_write_ns.set(0);
         self.bytes_in.set(0);
@@ -93,11 +155,42 @@ impl Socket {
         (bytes > 0 && flushed >= bytes).then_some(at_ns)
     }
 
+    /// The last read, as the mark of a body that is `body_len` bytes long with what it brought.
+    pub(crate) fn mark(&self, body_len: usize) -> ReadMark {
+        let read_ns = self.last_read_ns.get();
+        if self.by_kernel.get() {
+            ReadMark::received(self.arrived_ns.get(), read_ns, body_len)
+        } else {
+            ReadMark::read(read_ns, body_len)
+        }
+    }
+
+    fn read_returned(&self, arrival: Arrival) {
+        let at_ns = arrival.at_ns();
+        self.last_read_ns.set(arrival.read_ns);
+        self.arrived_ns.set(at_ns);
+        self.by_kernel.set(arrival.kernel_ns.is_some());
+        self.floor_ns.set(at_ns);
+        // The server may answer before the write that it answers has returned here: that one had ended by then.
+        if at_ns < self.last_write_ns.get() && at_ns >= self.write_began_ns.get() {
+            self.last_write_ns.set(at_ns);
+            let (bytes, _) = self.flushed.get();
+            if bytes == self.bytes_out.get() {
+                self.flushed.set((bytes, at_ns));
+            }
+        }
+    }
+
     /// Asks the kernel, not the runtime: a FIN that came since the reactor last looked is seen too.
     pub(crate) fn pulse(&self) -> Pulse {
-        let tcp = self.tcp.borrow();
+        let stream = self.stream.borrow();
+        let socket = match &*stream {
+            Stream::Tcp(stream) => socket2::SockRef::from(stream),
+            #[cfg(unix)]
+            Stream::Unix(stream) => socket2::SockRef::from(stream),
+        };
         let mut byte = [MaybeUninit::uninit()];
-        match socket2::SockRef::from(&*tcp).peek(&mut byte) {
+        match socket.peek(&mut byte) {
             Ok(0) => Pulse::Dead,
             Ok(_) => Pulse::Talking,
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => Pulse::Quiet,
@@ -113,14 +206,15 @@ pub(crate) struct Stamped(pub(crate) Rc<Socket>);
 impl Stamped {
     fn write(
         &self,
-        write: impl FnOnce(Pin<&mut TcpStream>) -> Poll<io::Result<usize>>,
+        write: impl FnOnce(Pin<&mut (dyn AsyncWrite + Unpin)>) -> Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
         let before = mono_ns();
-        let written = write(Pin::new(&mut self.0.tcp.borrow_mut()));
+        let written = write(self.0.stream.borrow_mut().writer());
         if matches!(written, Poll::Ready(Ok(n)) if n > 0) {
             if self.0.first_write_ns.get() == 0 {
                 self.0.first_write_ns.set(before);
             }
+            self.0.write_began_ns.set(before);
             self.0.last_write_ns.set(mono_ns());
         }
         written
@@ -129,17 +223,26 @@ impl Stamped {
 
 impl AsyncRead for Stamped {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let read = Pin::new(&mut *self.0.tcp.borrow_mut()).poll_read(cx, buf);
-        if read.is_ready() {
-            self.0.last_read_ns.set(mono_ns());
+        let socket = &*self.0;
+        let mut stream = socket.stream.borrow_mut();
+        let read = stream.poll_receive(socket.clock.as_deref(), socket.floor_ns.get(), cx, buf);
+        match read {
+            Poll::Ready(Ok(arrival)) => {
+                socket.read_returned(arrival);
+                Poll::Ready(Ok(()))
+            }
+            Poll::Ready(Err(error)) => {
+                socket.read_returned(Arrival { read_ns: mono_ns(), kernel_ns: None });
+                Poll::Ready(Err(error))
+            }
+            Poll::Pending => Poll::Pending,
         }
-        read
     }
 }
 
 impl AsyncWrite for Stamped {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        self.write(|tcp| tcp.poll_write(cx, buf))
+        self.write(|stream| stream.poll_write(cx, buf))
     }
 
     fn poll_write_vectored(
@@ -147,7 +250,7 @@ impl AsyncWrite for Stamped {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.write(|tcp| tcp.poll_write_vectored(cx, bufs))
+        self.write(|stream| stream.poll_write_vectored(cx, bufs))
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -155,11 +258,11 @@ impl AsyncWrite for Stamped {
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.0.tcp.borrow_mut()).poll_flush(cx)
+        self.0.stream.borrow_mut().writer().poll_flush(cx)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.0.tcp.borrow_mut()).poll_shutdown(cx)
+        self.0.stream.borrow_mut().writer().poll_shutdown(cx)
     }
 }
 
@@ -271,7 +374,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let client = TcpStream::connect(listener.local_addr().expect("an address")).await.expect("connects");
         let (server, _) = listener.accept().await.expect("accepts");
-        (Wire::Plain(Stamped(Socket::new(client))), server)
+        (Wire::Plain(Stamped(Socket::new(Stream::Tcp(client), None))), server)
     }
 
     /// Reads at most one byte; `None` when the wire says it is not ready.

@@ -186,9 +186,11 @@ pub struct EndpointPlan {
     pub client_certificate: Option<ClientCertificate>,
     /// Name of the header that carries the correlation id.
     pub session_header: String,
+    /// Arrivals are the kernel's receive stamps, where it gives any; else every stamp is taken where a read returns.
+    pub receive_stamps: bool,
     /// Certificate checks for https.
     pub verify_tls: bool,
-    /// Most bytes of one response body kept; more is a failure.
+    /// Most bytes of one response body kept, at most `u32::MAX`; more is a failure.
     pub max_response_bytes: usize,
 }
 
@@ -218,6 +220,7 @@ impl EndpointPlan {
             ca: None,
             client_certificate: None,
             session_header: "X-Correlation-ID".to_owned(),
+            receive_stamps: true,
             verify_tls: true,
             max_response_bytes: 64 << 20,
         }

@@ -30,7 +30,7 @@ fuzz_target!(|input: &[u8]| {
         content_type: Some(content_type.to_owned()),
         headers: Vec::new(),
         body: body.to_vec(),
-        reads: vec![ReadMark { at_ns: 5, body_len: body.len() }],
+        reads: vec![ReadMark::read(5, body.len())],
         bytes_sent: 0,
         bytes_received: body.len() as u64,
         disposition: Disposition::Finished,

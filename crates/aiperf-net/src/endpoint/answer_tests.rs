@@ -13,7 +13,7 @@ pub(super) fn exchange(content_type: &str, reads: &[&str]) -> Exchange {
     let mut marks = Vec::new();
     for (i, read) in reads.iter().enumerate() {
         body.extend_from_slice(read.as_bytes());
-        marks.push(ReadMark { at_ns: 100 + 10 * i as u64, body_len: body.len() });
+        marks.push(ReadMark::read(100 + 10 * i as u64, body.len()));
     }
     Exchange {
         stamps: Stamps {
@@ -336,7 +336,7 @@ proptest! {
         status in 100u16..600,
     ) {
         let mut e = if streamed { sse(&[]) } else { exchange("application/json", &[]) };
-        e.reads = vec![ReadMark { at_ns: 1, body_len: body.len() / 2 + 1 }];
+        e.reads = vec![ReadMark::read(1, body.len() / 2 + 1)];
         e.body = body;
         e.status = Some(status);
         let answer = chat(&e);

@@ -191,8 +191,7 @@ fn streams_read_the_same_wherever_they_are_cut() {
         let whole = read(&sse(&[&stream]));
         let mut cut_up = sse(&[&stream]);
         for cut in 0..=stream.len() {
-            cut_up.reads =
-                vec![ReadMark { at_ns: 100, body_len: cut }, ReadMark { at_ns: 110, body_len: stream.len() }];
+            cut_up.reads = vec![ReadMark::read(100, cut), ReadMark::read(110, stream.len())];
             let answer = read(&cut_up);
             assert_eq!(
                 (&answer.text, &answer.reasoning, &answer.calls),
@@ -444,7 +443,7 @@ proptest! {
     #[test]
     fn no_bytes_make_it_panic(body in proptest::collection::vec(any::<u8>(), 0..400), streamed in any::<bool>()) {
         let mut e = if streamed { sse(&[]) } else { exchange("application/json", &[]) };
-        e.reads = vec![ReadMark { at_ns: 1, body_len: body.len() / 2 + 1 }];
+        e.reads = vec![ReadMark::read(1, body.len() / 2 + 1)];
         e.body = body;
         for answer in [responses(&e), messages(&e)] {
             prop_assert!(answer.failure.is_some() || !answer.chunks.is_empty());

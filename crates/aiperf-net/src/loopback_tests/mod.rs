@@ -114,7 +114,7 @@ fn check_stamps(e: &Exchange) {
         .collect();
     assert!(all.is_sorted(), "{s:?}");
     assert!(e.reads.windows(2).all(|w| w[0].body_len < w[1].body_len && w[0].at_ns <= w[1].at_ns));
-    assert_eq!(e.reads.last().map_or(0, |r| r.body_len), e.body.len());
+    assert_eq!(e.reads.last().map_or(0, |r| r.body_len as usize), e.body.len());
 }
 
 /// Serves one request on a kept connection so that its socket can be watched: `script` gets the stream and the socket.
