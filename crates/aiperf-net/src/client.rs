@@ -49,6 +49,19 @@ pub struct Counters {
     pub expired: u64,
 }
 
+impl std::iter::Sum for Counters {
+    fn sum<I: Iterator<Item = Self>>(counters: I) -> Self {
+        counters.fold(Self::default(), |a, b| Self {
+            opened: a.opened + b.opened,
+            refused: a.refused + b.refused,
+            reused: a.reused + b.reused,
+            stale: a.stale + b.stale,
+            resent: a.resent + b.resent,
+            expired: a.expired + b.expired,
+        })
+    }
+}
+
 /// Which came first.
 enum End {
     Came(Result<(), Failure>),
@@ -166,6 +179,10 @@ impl Client {
             }
             End::Cut(Cut::NoContent(limit_ns)) => Err(failure::first_token_timeout(seen.stage(), limit_ns)),
             End::Cut(Cut::Idle(limit_ns)) => Err(failure::idle_timeout(limit_ns)),
+            // Both limits are the same then, and the wheel may turn either up first.
+            End::Late if limits.send_ns == Some(self.timeout_ns) && !seen.is_sent() => {
+                Err(failure::unsent(seen.stage(), self.timeout_ns))
+            }
             End::Late => Err(failure::timeout(seen.stage(), self.timeout_ns)),
         };
         let at_ns = mono_ns();
@@ -228,18 +245,20 @@ impl Client {
             if self.gets {
                 *request.method_mut() = Method::GET;
             }
-            let result = connection.exchange(request, seen, self.max_response_bytes).await;
-            if seen.exchange.reused && !matches!(result, Err(Broken::NotSent)) {
-                self.count(|c| c.reused += 1);
-            }
-            match result {
+            // Now, for it may be dropped before it comes to its end.
+            let reused = u64::from(seen.exchange.reused);
+            self.count(|c| c.reused += reused);
+            match connection.exchange(request, seen, self.max_response_bytes).await {
                 Ok(can_be_kept) => {
                     if can_be_kept {
                         self.keep(out, connection);
                     }
                     return Ok(());
                 }
-                Err(Broken::NotSent) if seen.exchange.reused => self.count(|c| c.stale += 1),
+                Err(Broken::NotSent) if seen.exchange.reused => self.count(|c| {
+                    c.reused -= 1;
+                    c.stale += 1;
+                }),
                 Err(Broken::NotSent) => return Err(failure::closed(Stage::Send, false)),
                 // Closed without a byte of an answer: the server had closed it before it saw the request.
                 Err(Broken::Failed(failure))

@@ -79,6 +79,11 @@ impl Seen {
         self.socket.as_ref().map_or(self.stage, |s| failure::stage(s, self.expected))
     }
 
+    /// Whether the whole request was handed to the kernel.
+    pub(crate) fn is_sent(&self) -> bool {
+        self.socket.as_ref().is_some_and(|s| s.sent_ns(self.expected).is_some())
+    }
+
     /// The facts, once it is over: at `end_ns`, as `disposition` says.
     pub(crate) fn into_exchange(mut self, end_ns: u64, disposition: Disposition) -> Exchange {
         let stamps = &mut self.exchange.stamps;

@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 mod answers;
 mod connections;
+mod extras;
 mod limits;
 mod requests;
 mod tls;
