@@ -460,7 +460,7 @@ fn export() -> Work {
     let config = json!({});
     Box::new(move |n| {
         for _ in 0..n {
-            let summary = recorder.summarise(Window { start_ns: 0, end_ns });
+            let summary = recorder.summarise(Window::new(0, end_ns));
             let report = Report {
                 version: env!("CARGO_PKG_VERSION"),
                 benchmark_id: "0123456789ab",

@@ -51,8 +51,11 @@ impl Context<'_> {
         &self.tally
     }
 
-    /// First start to last content chunk of the completed requests, nanoseconds.
+    /// First start to last content chunk of the completed requests, nanoseconds; of several phases together their lengths, as in AIPerf.
     pub fn benchmark_duration_ns(&self) -> Option<u64> {
+        if let Some(ns) = self.window.pooled_ns() {
+            return self.running("min_request_timestamp").map(|_| ns).filter(|ns| *ns > 0);
+        }
         let (first, last) = (self.running("min_request_timestamp")?, self.running("max_response_timestamp")?);
         last.checked_sub(first).filter(|ns| *ns > 0)
     }

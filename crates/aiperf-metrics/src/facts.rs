@@ -1,6 +1,8 @@
 //! What is known of one request once its answer was read and counted: the only input of every formula.
 
+use aiperf_core::exchange::{Exchange, ReadMark};
 use aiperf_core::outcome::Outcome;
+use aiperf_core::ticket::Ticket;
 use aiperf_core::usage::Usage;
 
 /// What the endpoint and the run can give; decides which metrics exist at all.
@@ -53,4 +55,37 @@ pub struct Facts {
     pub requested_osl: Option<u64>,
     /// What the server counted.
     pub usage: Option<Usage>,
+    /// Its way to the wire and over it.
+    pub wire: WireFacts,
+}
+
+/// What the schedule and the wire showed of a request beside its content. Stamps are monotonic nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WireFacts {
+    /// When it held its place under every limit and was handed to the transport; AIPerf's credit.
+    pub dispatched_ns: Option<u64>,
+    /// First byte of the request handed to the kernel.
+    pub send_start_ns: Option<u64>,
+    /// Headers of the answer were whole.
+    pub headers_ns: Option<u64>,
+    /// Time that name, TCP and TLS of its connection took, nanoseconds: 0 on a kept one, absent when it had none.
+    pub connecting_ns: Option<u64>,
+    /// The longest that a part of the answer lay in the kernel before it was read, nanoseconds; absent where the kernel does not stamp.
+    pub read_lag_ns: Option<u64>,
+}
+
+impl WireFacts {
+    /// What ticket and exchange tell.
+    pub fn of(ticket: &Ticket, exchange: &Exchange) -> Self {
+        let stamps = &exchange.stamps;
+        let steps = [stamps.dns_ns, stamps.tcp_ns, stamps.tls_ns];
+        let fresh = steps.into_iter().flatten().map(|(from, to)| to.saturating_sub(from));
+        Self {
+            dispatched_ns: Some(ticket.dispatched_ns),
+            send_start_ns: stamps.send_start_ns,
+            headers_ns: stamps.headers_ns,
+            connecting_ns: stamps.send_start_ns.map(|_| if exchange.reused { 0 } else { fresh.sum() }),
+            read_lag_ns: exchange.reads.iter().filter_map(ReadMark::read_lag_ns).max().map(u64::from),
+        }
+    }
 }

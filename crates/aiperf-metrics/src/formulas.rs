@@ -161,6 +161,7 @@ mod tests {
                 reasoning_tokens: Some(3),
                 cached_tokens: None,
             }),
+            wire: crate::facts::WireFacts::default(),
         }
     }
 
@@ -298,6 +299,7 @@ mod tests {
                         reasoning_tokens,
                         requested_osl,
                         usage,
+                        wire: crate::facts::WireFacts::default(),
                     }
                 },
             )

@@ -6,14 +6,15 @@
 //!
 //! Rules that hold everywhere:
 //! - A value that cannot be computed is absent, never zero.
-//! - Completed requests run every metric but those marked [`Flags::ERROR_ONLY`]; failed and cancelled ones run only those.
+//! - Completed requests run every metric but those marked [`Flags::ERROR_ONLY`]; failed and cancelled ones run only those and those
+//!   marked [`Flags::EVERY_OUTCOME`].
 //! - Statistics are computed in the stored unit (nanoseconds stay integers) and then multiplied into the display unit.
 //! - Sums and means are what numpy gives on the column in order of arrival, percentiles what `numpy.percentile` gives.
 //! - The [`Tally`] adds up: scheduled = sent + unsent, sent = completed + failed + cancelled + lost.
 //!
 //! Memory per request: 4 bytes for each integer value (12 from 2³² − 1 up: 4.29 s), 8 for each real one, 4 per chunk gap. A streaming chat run
-//! with a schedule, usage and asked lengths has 16 integer and 7 real values: 120 bytes and 4 per gap (a test counts them). So a
-//! million requests of 128 chunks take 0.63 GB, of 200 chunks 0.92 GB. Columns grow by doubling, but what is not written is not resident.
+//! with a schedule, usage and asked lengths has 24 integer and 7 real values: 152 bytes and 4 per gap (a test counts them). So a
+//! million requests of 128 chunks take 0.66 GB, of 200 chunks 0.95 GB. Columns grow by doubling, but what is not written is not resident.
 //! Percentiles of long integer columns are selected in passes over the column, without a copy.
 
 mod column;
@@ -32,12 +33,14 @@ mod statistics;
 mod summary;
 mod table;
 mod tally;
+mod target;
+mod timing;
 mod unit;
 
 pub use column::{IntColumn, RealColumn};
 pub use derived::Context;
 pub use errors::{ErrorGroup, ErrorSummary, MAX_GROUPS};
-pub use facts::{Capabilities, ChunkFact, Facts};
+pub use facts::{Capabilities, ChunkFact, Facts, WireFacts};
 pub use formulas::osl_tolerance;
 pub use lengths::{Agreement, LengthDifference, LengthFacts, LengthLedger, LengthSummary};
 pub use load::{
@@ -52,4 +55,5 @@ pub use statistics::{Distribution, PERCENTILES, STAT_NAMES, pairwise_sum, percen
 pub use summary::{EarlyEnds, Row, Stats, Summary, Window};
 pub use table::{METRICS, find, index_of};
 pub use tally::Tally;
+pub use target::{TargetRecorder, TargetSummary};
 pub use unit::Unit;

@@ -88,7 +88,8 @@ impl Recorder {
         }
         let mut values = Vec::with_capacity(if errors { 1 } else { 32 });
         for (spec, cell) in METRICS.iter().zip(&mut self.cells) {
-            if matches!(cell, Cell::Off) || spec.flags.has(Flags::ERROR_ONLY) != errors {
+            let wanted = spec.flags.has(Flags::ERROR_ONLY) == errors || spec.flags.has(Flags::EVERY_OUTCOME);
+            if matches!(cell, Cell::Off) || !wanted {
                 continue;
             }
             match spec.compute {
@@ -145,6 +146,15 @@ impl Recorder {
                 }
                 _ => {}
             }
+        }
+    }
+
+    /// Statistics of one record metric in its stored unit; `None` when it has no value.
+    pub fn distribution(&self, tag: &str) -> Option<crate::Distribution> {
+        match self.cells.get(crate::table::index_of(tag)?)? {
+            Cell::Int(column) => column.distribution(),
+            Cell::Real(column) => column.distribution(),
+            _ => None,
         }
     }
 
@@ -217,7 +227,7 @@ fn folded(fold: Fold, running: Option<u64>, value: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::ChunkFact;
+    use crate::facts::{ChunkFact, WireFacts};
     use aiperf_core::usage::Usage;
     use proptest::prelude::*;
 
@@ -254,6 +264,7 @@ mod tests {
             reasoning_tokens: None,
             requested_osl: Some(10),
             usage: Some(usage),
+            wire: WireFacts { dispatched_ns: Some(start_ns), ..WireFacts::default() },
         }
     }
 
@@ -273,7 +284,7 @@ mod tests {
         recorder.record(&request(Outcome::Cancelled, 170, 0));
         recorder.set_scheduled(6);
         recorder.set_unsent(1);
-        let summary = recorder.summarise(Window { start_ns: 0, end_ns: 500_000_000 });
+        let summary = recorder.summarise(Window::new(0, 500_000_000));
 
         assert!(summary.tally.adds_up());
         assert_eq!((summary.tally.sent, summary.tally.lost), (5, 1));
@@ -324,11 +335,14 @@ mod tests {
     }
 
     #[test]
-    fn failed_requests_run_error_metrics_alone() {
+    fn failed_requests_run_error_metrics_and_those_of_every_outcome() {
         let mut recorder = Recorder::new(ALL, ANCHOR);
         for outcome in [Outcome::Failed, Outcome::Cancelled] {
             let values = recorder.record(&request(outcome, 0, 5));
-            assert_eq!(values.iter().map(|(spec, _)| spec.tag).collect::<Vec<_>>(), ["error_isl"]);
+            assert_eq!(
+                values.iter().map(|(spec, _)| spec.tag).collect::<Vec<_>>(),
+                ["credit_to_start_latency", "effective_latency", "error_isl"]
+            );
         }
         for outcome in [Outcome::Lost, Outcome::Unsent] {
             assert!(recorder.record(&request(outcome, 0, 5)).is_empty());
@@ -343,7 +357,7 @@ mod tests {
     fn a_run_that_failed_whole_still_counts() {
         let mut recorder = Recorder::new(ALL, ANCHOR);
         recorder.record(&request(Outcome::Failed, 0, 0));
-        let summary = recorder.summarise(Window { start_ns: 0, end_ns: 1_000_000_000 });
+        let summary = recorder.summarise(Window::new(0, 1_000_000_000));
         assert_eq!(scalar(&summary, "request_count"), Some(0.0));
         assert_eq!(scalar(&summary, "request_throughput"), Some(0.0));
         assert_eq!(scalar(&summary, "request_error_rate"), Some(100.0));
@@ -376,6 +390,31 @@ mod tests {
     }
 
     #[test]
+    fn several_phases_are_one_with_the_time_of_all() {
+        let mut first = Recorder::new(ALL, ANCHOR);
+        first.record(&request(Outcome::Completed, 100, 10));
+        let mut second = Recorder::new(ALL, ANCHOR);
+        second.record(&request(Outcome::Completed, 5_000, 10));
+        second.record(&request(Outcome::Failed, 5_100, 0));
+        let phases = [Window::new(0, 500_000_000), Window::new(5_000_000_000, 6_500_000_000)];
+        assert_eq!(second.distribution("request_latency").map(|d| (d.count, d.max)), Some((1, 1e8)));
+        assert_eq!(second.distribution("request_count"), None, "no column");
+        first.merge(second);
+        let summary = first.summarise(Window::pooled(&phases));
+        // Two answers, a failure, 20 tokens; 0.5 s + 1.5 s.
+        for (tag, expected) in [
+            ("request_count", 2.0),
+            ("error_request_count", 1.0),
+            ("request_throughput", 1.0),
+            ("output_token_throughput", 10.0),
+            ("benchmark_duration", 2.0),
+        ] {
+            let value = scalar(&summary, tag).expect(tag);
+            assert!((value - expected).abs() <= 1e-9 * expected, "{tag}: {value} is not {expected}");
+        }
+    }
+
+    #[test]
     fn capabilities_decide_what_exists() {
         let tags = |cap: Capabilities| -> Vec<&'static str> {
             let mut facts = request(Outcome::Completed, 0, 5);
@@ -403,6 +442,13 @@ mod tests {
         let mut recorder = Recorder::new(ALL, ANCHOR);
         let mut facts = request(Outcome::Completed, 0, 1);
         facts.scheduled_ns = Some(0);
+        facts.wire = WireFacts {
+            dispatched_ns: Some(0),
+            send_start_ns: Some(0),
+            headers_ns: Some(0),
+            connecting_ns: Some(0),
+            read_lag_ns: Some(0),
+        };
         facts.usage = facts.usage.map(|u| Usage { reasoning_tokens: Some(1), cached_tokens: Some(1), ..u });
         recorder.record(&facts);
         let without_gaps = recorder.bytes();
@@ -410,7 +456,7 @@ mod tests {
         facts.output_tokens = Some(101);
         recorder.record(&facts);
         let with_gaps = recorder.bytes() - without_gaps;
-        assert_eq!(with_gaps, 16 * 4 + 7 * 8 + 100 * 4);
+        assert_eq!(with_gaps, 24 * 4 + 7 * 8 + 100 * 4);
     }
 
     fn stream() -> impl Strategy<Value = Vec<Facts>> {
@@ -430,7 +476,7 @@ mod tests {
     proptest! {
         #[test]
         fn several_readers_are_as_good_as_one(a in stream(), b in stream()) {
-            let window = Window { start_ns: 0, end_ns: 2_000_000_000 };
+            let window = Window::new(0, 2_000_000_000);
             let (mut one, mut first, mut second) =
                 (Recorder::new(ALL, ANCHOR), Recorder::new(ALL, ANCHOR), Recorder::new(ALL, ANCHOR));
             for facts in a.iter().chain(&b) {

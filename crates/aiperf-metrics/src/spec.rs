@@ -88,6 +88,8 @@ impl Flags {
     pub const INTERNAL: Self = Self(1 << 8);
     /// AIPerf 0.13 has no such tag.
     pub const OURS: Self = Self(1 << 9);
+    /// Completed, failed and cancelled requests alike.
+    pub const EVERY_OUTCOME: Self = Self(1 << 10);
 
     /// Both sets.
     #[must_use]
@@ -113,6 +115,7 @@ impl Flags {
             (Self::USAGE_DIFF, "not with server token counts"),
             (Self::INTERNAL, "internal"),
             (Self::OURS, "not in AIPerf"),
+            (Self::EVERY_OUTCOME, "failed requests too"),
         ]
         .into_iter()
         .filter(|(flag, _)| self.has(*flag))

@@ -5,19 +5,48 @@ use crate::statistics::Distribution;
 use crate::tally::Tally;
 use crate::unit::Unit;
 
-/// The phase: from its start to the moment its last request in flight came back. Monotonic nanoseconds.
+/// The phase: from its start to the moment its last request in flight came back; or several phases together. Monotonic nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Window {
     /// Phase start.
     pub start_ns: u64,
     /// Last request back.
     pub end_ns: u64,
+    /// Of several phases together: the sum of their lengths, without what lies between them.
+    pooled_ns: Option<u64>,
 }
 
 impl Window {
+    /// Of one phase.
+    pub const fn new(start_ns: u64, end_ns: u64) -> Self {
+        Self { start_ns, end_ns, pooled_ns: None }
+    }
+
+    /// Of several phases together, from the first start to the last end; as long as they are one after the other, as AIPerf has it.
+    /// One alone stays as it is; without any it is empty.
+    pub fn pooled(phases: &[Self]) -> Self {
+        match phases {
+            [] => Self::default(),
+            [one] => *one,
+            several => Self {
+                start_ns: several.iter().map(|w| w.start_ns).min().unwrap_or(0),
+                end_ns: several.iter().map(|w| w.end_ns).max().unwrap_or(0),
+                pooled_ns: Some(several.iter().map(Self::duration_ns).sum()),
+            },
+        }
+    }
+
     /// Length, nanoseconds; 0 when the end is before the start.
     pub const fn duration_ns(&self) -> u64 {
-        self.end_ns.saturating_sub(self.start_ns)
+        match self.pooled_ns {
+            Some(ns) => ns,
+            None => self.end_ns.saturating_sub(self.start_ns),
+        }
+    }
+
+    /// Length of several phases together; `None` for one.
+    pub const fn pooled_ns(&self) -> Option<u64> {
+        self.pooled_ns
     }
 }
 
@@ -110,5 +139,20 @@ impl Summary {
     /// Rows that files and tables may show.
     pub fn public_rows(&self) -> impl Iterator<Item = &Row> {
         self.rows.iter().filter(|row| row.spec.is_public())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn phases_together_are_as_long_as_one_after_the_other() {
+        let (a, b) = (Window::new(100, 150), Window::new(170, 300));
+        let both = Window::pooled(&[a, b]);
+        assert_eq!((both.start_ns, both.end_ns, both.duration_ns()), (100, 300, 180));
+        assert_eq!(Window::pooled(&[b, Window::new(120, 190)]).duration_ns(), 200, "overlapping ones too");
+        assert_eq!(Window::pooled(&[a]), a);
+        assert_eq!(Window::pooled(&[]).duration_ns(), 0);
     }
 }

@@ -5,6 +5,7 @@
 
 use crate::formulas as rule;
 use crate::spec::{Compute, ConsoleGroup, Flags, Fold, MetricSpec, Value};
+use crate::timing;
 use crate::unit::Unit;
 
 /// `tag, header, short; stored -> display; [flags]; console table and place; rule in words; kind and rule as code`.
@@ -61,6 +62,10 @@ metrics! {
     // Latency and pace.
     "time_to_first_token", "Time to First Token", "TTFT"; Nanoseconds -> Milliseconds; [STREAMING TOKENS]; Main 100;
         "Arrival of the first content chunk (text, reasoning or tool call) − request start."; int rule::time_to_first_token;
+    "scheduled_time_to_first_token", "Time to First Token from Schedule", "Sched TTFT"; Nanoseconds -> Milliseconds; [STREAMING TOKENS OURS]; Main 102;
+        "Arrival of the first content chunk − scheduled send time, so waiting for a place counts; only when there is a schedule."; int timing::scheduled_time_to_first_token;
+    "connection_free_time_to_first_token", "Time to First Token without Connecting", "Conn-free TTFT"; Nanoseconds -> Milliseconds; [STREAMING TOKENS OURS]; None 0;
+        "time_to_first_token − time that name, TCP and TLS of a fresh connection took; the same as time_to_first_token on a kept one."; int timing::connection_free_time_to_first_token;
     "time_to_second_token", "Time to Second Token", "TTST"; Nanoseconds -> Milliseconds; [STREAMING TOKENS]; Main 200;
         "Arrival of the second content chunk − arrival of the first; chunks, not tokens."; int rule::time_to_second_token;
     "time_to_first_output_token", "Time to First Output Token", "TTFO"; Nanoseconds -> Milliseconds; [STREAMING TOKENS REASONING]; Main 210;
@@ -81,6 +86,20 @@ metrics! {
         "output_sequence_length ÷ request_latency in seconds."; real rule::e2e_output_token_throughput;
     "prefill_throughput_per_user", "Prefill Throughput Per User", "Prefill TPS/User"; TokensPerSecondPerUser -> TokensPerSecondPerUser; [STREAMING TOKENS INPUT LARGER_IS_BETTER]; None 0;
         "input_sequence_length ÷ time_to_first_token in seconds."; real rule::prefill_throughput_per_user;
+
+    // On time, and what is not the server's.
+    "stream_setup_latency", "Stream Setup Latency", "Stream Setup"; Nanoseconds -> Milliseconds; [STREAMING]; None 0;
+        "Response headers whole − request start."; int timing::stream_setup_latency;
+    "queue_wait", "Queue Wait", "Queue Wait"; Nanoseconds -> Milliseconds; [NO_RECORDS EVERY_OUTCOME OURS]; None 0;
+        "Handed to the transport − scheduled send time: waiting for a place, for the prompt or for the client; only when there is a schedule."; int timing::queue_wait;
+    "send_lag", "Send Lag", "Send Lag"; Nanoseconds -> Milliseconds; [NO_RECORDS EVERY_OUTCOME OURS]; None 0;
+        "First byte of the request out − scheduled send time: queue_wait, and connecting; only when there is a schedule."; int timing::send_lag;
+    "read_lag", "Read Lag", "Read Lag"; Nanoseconds -> Milliseconds; [OURS]; None 0;
+        "The longest that a part of the answer lay in the kernel before the client read it; chunks are stamped with their arrival, so no latency holds it. Absent where the kernel does not stamp."; int timing::read_lag;
+    "credit_to_start_latency", "Credit-to-Start Latency", "Credit-to-Start"; Nanoseconds -> Milliseconds; [NO_RECORDS EVERY_OUTCOME]; None 0;
+        "Request start − handed to the transport, which AIPerf calls the credit."; int timing::credit_to_start_latency;
+    "effective_latency", "Effective Latency (CO-aware)", "Effective Latency"; Nanoseconds -> Milliseconds; [NO_RECORDS EVERY_OUTCOME]; None 0;
+        "Request end (trailing usage and end markers included) − handed to the transport. The wait for a place is before that: scheduled_latency has it."; int timing::effective_latency;
 
     // Lengths.
     "output_sequence_length", "Output Sequence Length", "OSL"; Tokens -> Tokens; [TOKENS LARGER_IS_BETTER]; Main 600;
@@ -136,9 +155,9 @@ metrics! {
     "max_response_timestamp", "Maximum Response Timestamp", "Max Resp"; Nanoseconds -> Nanoseconds; [NO_RECORDS INTERNAL]; None 0;
         "Latest last content chunk of a completed request, wall clock."; max |f, anchor| Some(anchor.wall(f.start_ns + rule::request_latency(f)?));
     "benchmark_duration", "Benchmark Duration", "Duration"; Nanoseconds -> Seconds; []; None 0;
-        "max_response_timestamp − min_request_timestamp."; derived |c| c.benchmark_duration_ns().map(|ns| ns as f64);
+        "max_response_timestamp − min_request_timestamp; of several profiling phases the sum of their windows."; derived |c| c.benchmark_duration_ns().map(|ns| ns as f64);
     "request_throughput", "Request Throughput", "Req/sec"; RequestsPerSecond -> RequestsPerSecond; [LARGER_IS_BETTER]; Main 900;
-        "request_count ÷ phase window (start of the phase until its last request in flight is back)."; derived |c| c.rate(Some(c.tally().completed as f64).filter(|_| c.tally().ended() > 0));
+        "request_count ÷ phase window (start of the phase until its last request in flight is back; of several profiling phases their sum)."; derived |c| c.rate(Some(c.tally().completed as f64).filter(|_| c.tally().ended() > 0));
     "output_token_throughput", "Output Token Throughput", "Output TPS"; TokensPerSecond -> TokensPerSecond; [TOKENS LARGER_IS_BETTER]; Main 800;
         "total_osl ÷ phase window."; derived |c| c.rate(c.sum("output_sequence_length"));
     "input_token_throughput", "Input Token Throughput", "Input TPS"; TokensPerSecond -> TokensPerSecond; [LARGER_IS_BETTER]; Main 805;

@@ -53,12 +53,20 @@ pub struct Meta<'a> {
     pub cancelled_ns: Option<u64>,
     /// When the schedule wanted it sent.
     pub scheduled_ns: Option<u64>,
+    /// When its first byte went out.
+    pub send_start_ns: Option<u64>,
+    /// When its last byte went out.
+    pub send_end_ns: Option<u64>,
+    /// When the first byte of the answer's body came.
+    pub receive_start_ns: Option<u64>,
+    /// The server it went to, where there are several; set by whoever knows them.
+    pub url: Option<&'a str>,
     /// The class it ended in.
     pub outcome: Outcome,
 }
 
 impl<'a> Meta<'a> {
-    /// From the request's ticket and what the wire showed; `reader` is 0.
+    /// From the request's ticket and what the wire showed; `reader` is 0, and there is no `url`.
     pub fn of(
         ticket: &'a Ticket,
         exchange: &Exchange,
@@ -68,6 +76,7 @@ impl<'a> Meta<'a> {
         outcome: Outcome,
     ) -> Self {
         let stamps = &exchange.stamps;
+        let wall = |ns: Option<u64>| ns.map(|ns| anchor.wall(ns));
         let cancelled_ns = match exchange.disposition {
             Disposition::Cancelled { at_ns, .. } => Some(anchor.wall(at_ns)),
             _ => None,
@@ -80,18 +89,23 @@ impl<'a> Meta<'a> {
             turn_index: ticket.turn,
             dispatched_ns: anchor.wall(ticket.dispatched_ns),
             start_ns: anchor.wall(stamps.start_ns),
-            ack_ns: stamps.headers_ns.map(|ns| anchor.wall(ns)),
+            ack_ns: wall(stamps.headers_ns),
             end_ns: anchor.wall(stamps.end_ns),
             shard: ticket.shard,
             reader: 0,
             phase,
             cancelled_ns,
-            scheduled_ns: ticket.scheduled_ns.map(|ns| anchor.wall(ns)),
+            scheduled_ns: wall(ticket.scheduled_ns),
+            send_start_ns: wall(stamps.send_start_ns),
+            send_end_ns: wall(stamps.send_end_ns),
+            receive_start_ns: wall(stamps.first_byte_ns),
+            url: None,
             outcome,
         }
     }
 
-    /// The `metadata` object: AIPerf's keys in its order, then `scheduled_ns` and `outcome`, which are ours.
+    /// The `metadata` object: AIPerf's keys in its order, then what is ours: `scheduled_ns`, further stamps of the wire under the names
+    /// they have in AIPerf's `trace_data`, `url` and `outcome`.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         let mut o = Object::begin(out);
         o.int("session_num", self.session_num);
@@ -122,8 +136,18 @@ impl<'a> Meta<'a> {
         o.bool("context_overflow_skip", false);
         o.int("agent_depth", 0);
         o.plain("root_correlation_id", &correlation);
-        if let Some(ns) = self.scheduled_ns {
-            o.int("scheduled_ns", ns);
+        for (key, ns) in [
+            ("scheduled_ns", self.scheduled_ns),
+            ("request_send_start_ns", self.send_start_ns),
+            ("request_send_end_ns", self.send_end_ns),
+            ("response_receive_start_ns", self.receive_start_ns),
+        ] {
+            if let Some(ns) = ns {
+                o.int(key, ns);
+            }
+        }
+        if let Some(url) = self.url {
+            o.text("url", url);
         }
         o.plain("outcome", outcome_name(self.outcome));
         o.end();
@@ -218,7 +242,15 @@ mod tests {
 
     fn exchange(disposition: Disposition) -> Exchange {
         Exchange {
-            stamps: Stamps { start_ns: 1000, headers_ns: Some(1500), end_ns: 9000, ..Stamps::default() },
+            stamps: Stamps {
+                start_ns: 1000,
+                send_start_ns: Some(1100),
+                send_end_ns: Some(1200),
+                headers_ns: Some(1500),
+                first_byte_ns: Some(1600),
+                end_ns: 9000,
+                ..Stamps::default()
+            },
             reused: true,
             resent: false,
             status: Some(200),
@@ -249,7 +281,9 @@ mod tests {
     fn a_completed_request() {
         let exchange = exchange(Disposition::Finished);
         let ticket = ticket();
-        let meta = Meta::of(&ticket, &exchange, &sample::ANCHOR, "session_000003", PHASE, Outcome::Completed);
+        let mut meta =
+            Meta::of(&ticket, &exchange, &sample::ANCHOR, "session_000003", PHASE, Outcome::Completed);
+        meta.url = Some("http://one:8000/v1");
         let values = sample::recorder_and_values().1;
         insta::assert_snapshot!(written(&meta, &values[0], None).replace("},", "},\n"));
     }
@@ -263,7 +297,8 @@ mod tests {
         let mut ticket = ticket();
         ticket.scheduled_ns = None;
         let mut exchange = exchange(dropped);
-        exchange.stamps.headers_ns = None;
+        exchange.stamps =
+            Stamps { start_ns: 1000, send_start_ns: Some(1100), end_ns: 9000, ..Stamps::default() };
         let meta = Meta::of(&ticket, &exchange, &sample::ANCHOR, "a\nb", phase, Outcome::Cancelled);
         let values = sample::recorder_and_values().1;
         let failure = sample::cancelled();

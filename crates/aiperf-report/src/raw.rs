@@ -148,6 +148,10 @@ mod tests {
             },
             cancelled_ns: None,
             scheduled_ns: None,
+            send_start_ns: None,
+            send_end_ns: None,
+            receive_start_ns: None,
+            url: None,
             outcome: Outcome::Completed,
         }
     }

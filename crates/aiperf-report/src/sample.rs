@@ -5,7 +5,7 @@ use aiperf_core::time::ClockAnchor;
 use aiperf_core::usage::Usage;
 use aiperf_metrics::{
     Capabilities, ChunkFact, ErrorGroup, ErrorSummary, Facts, LengthFacts, LengthLedger, LengthSummary,
-    RecordValues, Recorder, Summary, Window,
+    RecordValues, Recorder, Summary, Window, WireFacts,
 };
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
@@ -60,7 +60,7 @@ fn request(outcome: Outcome, start_ms: u64, tokens: u64) -> Facts {
         outcome,
         start_ns,
         end_ns: start_ns + 200_000_000,
-        scheduled_ns: None,
+        scheduled_ns: Some(start_ns - 900_000),
         chunks: (0..tokens).map(at).collect(),
         isl: Some(50),
         asked_isl: Some(50),
@@ -68,6 +68,13 @@ fn request(outcome: Outcome, start_ms: u64, tokens: u64) -> Facts {
         reasoning_tokens: None,
         requested_osl: Some(20),
         usage: Some(usage),
+        wire: WireFacts {
+            dispatched_ns: Some(start_ns - 200_000),
+            send_start_ns: Some(start_ns + 300_000),
+            headers_ns: Some(start_ns + 20_000_000),
+            connecting_ns: Some(250_000),
+            read_lag_ns: Some(40_000),
+        },
     }
 }
 
@@ -123,7 +130,7 @@ pub(crate) struct Sample {
 
 impl Sample {
     pub(crate) fn new() -> Self {
-        let summary = recorder_and_values().0.summarise(Window { start_ns: 5_000_000, end_ns: 405_000_000 });
+        let summary = recorder_and_values().0.summarise(Window::new(5_000_000, 405_000_000));
         let mut warm = Recorder::new(CAPABILITIES, ANCHOR);
         warm.record(&request(Outcome::Completed, 1, 20));
         let mut errors = ErrorSummary::default();
@@ -134,7 +141,7 @@ impl Sample {
         errors.add(&cancelled());
         Self {
             summary,
-            warmup: warm.summarise(Window { start_ns: 0, end_ns: 300_000_000 }),
+            warmup: warm.summarise(Window::new(0, 300_000_000)),
             errors: errors.groups().to_vec(),
             config: json!({"endpoint": {"type": "chat", "streaming": true}, "otel": {}}),
             verified: verified(),

@@ -163,7 +163,7 @@ impl Done {
         let end_ns = if last_end_ns == 0 { end.end_ns } else { last_end_ns };
         Self {
             kind,
-            summary: recorder.summarise(Window { start_ns: end.start_ns, end_ns }),
+            summary: recorder.summarise(Window::new(end.start_ns, end_ns)),
             errors: errors.groups().to_vec(),
             lengths: lengths.summary(),
             starts,

@@ -11,7 +11,7 @@ use aiperf_core::plan::{EndpointPlan, ExportLevel, PhaseKind, Plan};
 use aiperf_core::time::{ClockAnchor, ns_to_ms, ns_to_seconds};
 use aiperf_core::url::BaseUrl;
 use aiperf_metrics::{
-    Capabilities, ChunkFact, ErrorSummary, Facts, LengthFacts, LengthLedger, Recorder, Value,
+    Capabilities, ChunkFact, ErrorSummary, Facts, LengthFacts, LengthLedger, Recorder, Value, WireFacts,
 };
 use aiperf_net::sse::SseScanner;
 use aiperf_net::{Answer, Client, Endpoint};
@@ -261,6 +261,7 @@ impl Reader {
             reasoning_tokens: counts.reasoning,
             requested_osl: turn.requested_osl,
             usage: answer.usage,
+            wire: WireFacts::of(&ticket, &exchange),
         };
         // What the server counted is no count of ours.
         let sent = counts.isl.filter(|_| self.counter.is_some());
