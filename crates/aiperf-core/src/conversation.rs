@@ -80,6 +80,8 @@ pub struct Turn {
     pub max_tokens: Option<u64>,
     /// Think time after the end of the turn before it.
     pub delay_ns: Option<u64>,
+    /// When it is sent under a fixed schedule, in the time of the workload: its zero is the file's own.
+    pub at_ns: Option<u64>,
     /// Merged into the body last.
     pub extra: Map<String, Value>,
     /// Lengths, when the turn was made to one.

@@ -239,12 +239,6 @@ pub enum RowProblem {
         /// What is there, shortened.
         found: String,
     },
-    /// A moment to send at.
-    #[error(
-        "holds a 'timestamp', and a fixed schedule comes later; pass --no-fixed-schedule to send these rows by the \
-         phase's own pacing"
-    )]
-    Timestamp,
     /// More rows of one session than requests can be numbered.
     #[error("session '{session}' has more than {max} rows")]
     TooManyTurns {

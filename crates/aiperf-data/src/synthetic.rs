@@ -415,12 +415,17 @@ impl Workload for Synthetic {
                 texts,
                 max_tokens: self.output(entry, turn),
                 delay_ns: self.delay_ns(entry, turn),
+                at_ns: None,
                 extra: Map::new(),
                 length: Some(length),
             });
         }
         let Opening { system, context: user_context, .. } = opening;
         Ok(Conversation { id, context: ContextMode::History, system, user_context, turns, marker })
+    }
+
+    fn turn_count(&self, index: usize) -> usize {
+        self.turns_of(index as u64) as usize
     }
 
     fn is_marked(&self) -> bool {

@@ -22,6 +22,20 @@ pub trait Workload: Send + Sync + fmt::Debug {
     /// The conversation at position `index` (below [`Self::len`]), as the session `visit` sends it.
     fn conversation(&self, index: usize, visit: Visit) -> Result<Conversation, DataError>;
 
+    /// How many turns the conversation at position `index` has, without making it.
+    fn turn_count(&self, index: usize) -> usize;
+
+    /// When the conversation at position `index` begins, in nanoseconds of the workload's own time, without making it: what its
+    /// first turn says. `None` if that says nothing, or is not to be listened to.
+    fn start_ns(&self, _index: usize) -> Option<u64> {
+        None
+    }
+
+    /// Whether the workload brings a schedule: its first record says when it is sent, and is to be listened to.
+    fn is_timed(&self) -> bool {
+        false
+    }
+
     /// Whether two visits of one conversation can differ: then what was made for one session is of no use to another.
     fn is_marked(&self) -> bool {
         false

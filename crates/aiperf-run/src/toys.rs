@@ -72,6 +72,10 @@ impl Workload for Breaking {
         Err(DataError::OutOfRange { index, len: self.good })
     }
 
+    fn turn_count(&self, _index: usize) -> usize {
+        1
+    }
+
     fn describe(&self) -> WorkloadFacts {
         WorkloadFacts {
             kind: WorkloadKind::Synthetic,
@@ -108,6 +112,7 @@ pub(crate) fn conversation(texts: &[&str]) -> Conversation {
         texts: vec![(*text).to_owned()],
         max_tokens: None,
         delay_ns: None,
+        at_ns: None,
         extra: Map::new(),
         length: None,
     };
@@ -140,6 +145,10 @@ impl Workload for Given {
             conversation.id = format!("{}-{phase}{}", conversation.id, visit.session);
         }
         Ok(conversation)
+    }
+
+    fn turn_count(&self, index: usize) -> usize {
+        self.conversations[index].turns.len()
     }
 
     fn is_marked(&self) -> bool {

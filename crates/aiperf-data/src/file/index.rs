@@ -90,6 +90,14 @@ impl Groups {
         }
     }
 
+    /// The number of rows of a conversation.
+    pub(crate) fn rows_of(&self, index: usize) -> usize {
+        match self {
+            Self::Single { .. } => 1,
+            Self::Sessions { starts, .. } => starts[index + 1] - starts[index],
+        }
+    }
+
     /// The number of the conversation's first turn among all turns, the rows, and how many conversations before it have no
     /// name of their own.
     pub(crate) fn conversation(&self, index: usize) -> (usize, Vec<usize>, usize) {
@@ -115,6 +123,11 @@ pub(crate) struct Grouper {
 }
 
 impl Grouper {
+    /// Number of conversations so far.
+    pub(crate) fn len(&self) -> usize {
+        if self.sessions.is_empty() { self.rows } else { self.turns.len() }
+    }
+
     /// Adds the next row.
     pub(crate) fn push(&mut self, session: Option<String>) -> Result<(), RowProblem> {
         let row = self.rows;
@@ -234,6 +247,7 @@ mod tests {
             for i in 0..groups.len() {
                 let (first, rows, _) = groups.conversation(i);
                 prop_assert_eq!(first, turns);
+                prop_assert_eq!(groups.rows_of(i), rows.len());
                 turns += rows.len();
                 prop_assert!(rows.is_sorted());
                 prop_assert!(rows.iter().all(|r| sessions[*r] == sessions[rows[0]]));

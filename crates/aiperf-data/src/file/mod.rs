@@ -3,5 +3,6 @@
 mod index;
 mod row;
 mod single_turn;
+mod starts;
 
 pub(crate) use single_turn::SingleTurnFile;

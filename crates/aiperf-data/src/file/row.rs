@@ -1,6 +1,7 @@
 //! One row of a `single_turn` file: a self-contained request as a JSON object.
 //!
-//! `null` is absence everywhere, and so are an empty `text`, an empty `texts` and a zero `timestamp` or `delay`, as in AIPerf.
+//! `null` is absence everywhere, and so are an empty `text` and an empty `texts`; of `timestamp` and `delay` only one may be above
+//! zero, as in AIPerf.
 
 use serde_json::{Map, Value};
 
@@ -24,8 +25,8 @@ pub(crate) struct Row {
     pub(crate) output_length: Option<u64>,
     /// Merged into the request body.
     pub(crate) extra: Map<String, Value>,
-    /// Moment to be sent at, milliseconds; 0 is kept, for it still says that the file is a schedule.
-    pub(crate) timestamp_ms: Option<f64>,
+    /// When to be sent, nanoseconds; 0 is a moment like any other.
+    pub(crate) at_ns: Option<u64>,
     /// Think time, nanoseconds.
     pub(crate) delay_ns: Option<u64>,
     /// Keys that mean nothing here, as AIPerf ignores them.
@@ -66,8 +67,8 @@ impl Row {
                 "role" => row.role = Some(string("role", value)?),
                 "session_id" => row.session_id = Some(string("session_id", value)?).filter(|s| !s.is_empty()),
                 "output_length" => row.output_length = Some(length(&value)?),
-                "timestamp" => row.timestamp_ms = Some(time("timestamp", &value)?),
-                "delay" => row.delay_ns = Some((time("delay", &value)? * NS_PER_MS).round() as u64),
+                "timestamp" => row.at_ns = Some(time("timestamp", &value)?),
+                "delay" => row.delay_ns = Some(time("delay", &value)?),
                 "extra" => match value {
                     Value::Object(extra) => row.extra = extra,
                     other => return Err(wrong("extra", "an object", &other)),
@@ -77,7 +78,7 @@ impl Row {
                 _ => row.unknown.push(key),
             }
         }
-        if row.timestamp_ms.is_some_and(|t| t > 0.0) && row.delay_ns.is_some_and(|d| d > 0) {
+        if row.at_ns.is_some_and(|t| t > 0) && row.delay_ns.is_some_and(|d| d > 0) {
             return Err(RowProblem::BothTimes);
         }
         row.texts = match (text, texts.is_empty()) {
@@ -143,11 +144,13 @@ fn length(value: &Value) -> Result<u64, RowProblem> {
     whole.filter(|n| *n > 0).ok_or_else(|| wrong("output_length", "a whole number above 0", value))
 }
 
-/// Milliseconds.
-fn time(field: &'static str, value: &Value) -> Result<f64, RowProblem> {
-    value
-        .as_f64()
-        .filter(|t| *t >= 0.0)
+/// A number of milliseconds as nanoseconds. Whole ones are exact, as wall times in milliseconds would not be as floats.
+fn time(field: &'static str, value: &Value) -> Result<u64, RowProblem> {
+    let whole = value.as_u64().and_then(|ms| ms.checked_mul(NS_PER_MS as u64));
+    // Nanoseconds end after 584 years.
+    let part = || value.as_f64().map(|ms| ms * NS_PER_MS).filter(|ns| (0.0..u64::MAX as f64).contains(ns));
+    whole
+        .or_else(|| part().map(|ns| ns.round() as u64))
         .ok_or_else(|| wrong(field, "a number of milliseconds, 0 or more", value))
 }
 
@@ -192,10 +195,7 @@ mod tests {
         .expect("a good row");
         assert_eq!(row.texts, ["Hi"]);
         assert_eq!((row.role.as_deref(), row.session_id.as_deref()), (Some("system"), Some("s")));
-        assert_eq!(
-            (row.output_length, row.delay_ns, row.timestamp_ms),
-            (Some(16), Some(1_500_000), Some(0.0))
-        );
+        assert_eq!((row.output_length, row.delay_ns, row.at_ns), (Some(16), Some(1_500_000), Some(0)));
         assert_eq!((row.extra["top_k"].as_i64(), row.unknown), (Some(3), vec!["note".to_owned()]));
     }
 

@@ -17,8 +17,9 @@ use serde_json::{Map, Value};
 
 use super::index::{Grouper, Groups, Rows};
 use super::row::{Placed, Row};
+use super::starts::Starts;
 use crate::OpenContext;
-use crate::error::{DataError, RowProblem};
+use crate::error::DataError;
 use crate::markers::Marking;
 use crate::models::Models;
 use crate::spread::draw_length;
@@ -48,6 +49,10 @@ pub(crate) struct SingleTurnFile {
     laid_over: Map<String, Value>,
     /// Some row's fields stand in the place of its messages.
     replaces_messages: bool,
+    /// When conversations begin; none if the rows' timestamps are not to be listened to.
+    begins: Starts,
+    is_timed: bool,
+    ignore_timestamps: bool,
 }
 
 impl SingleTurnFile {
@@ -65,7 +70,8 @@ impl SingleTurnFile {
         }
         let mut scan = Scan::new(&path, set.ignore_timestamps, plan.endpoint.kind);
         scan.whole(&file)?;
-        let Scan { rows, grouper, unknown, more_unknown, replaces_messages, .. } = scan;
+        let untimed = scan.untimed_note();
+        let Scan { rows, grouper, unknown, more_unknown, replaces_messages, begins, is_timed, .. } = scan;
         Ok(Self {
             file: Mutex::new(file),
             system: plan.system_prompt.clone(),
@@ -75,11 +81,14 @@ impl SingleTurnFile {
             models,
             osl: set.osl.clone(),
             outputs: Key::new(plan.seed).purpose("dataset.turn.max_tokens"),
-            notes: unknown_note(&unknown, more_unknown, &path).into_iter().collect(),
+            notes: unknown_note(&unknown, more_unknown, &path).into_iter().chain(untimed).collect(),
             path,
             api: plan.endpoint.kind,
             laid_over: plan.endpoint.extra.clone(),
             replaces_messages,
+            begins,
+            is_timed,
+            ignore_timestamps: set.ignore_timestamps,
         })
     }
 
@@ -107,6 +116,7 @@ impl SingleTurnFile {
             texts: row.texts,
             max_tokens,
             delay_ns: row.delay_ns,
+            at_ns: row.at_ns.filter(|_| !self.ignore_timestamps),
             extra: row.extra,
             length: None,
         };
@@ -164,6 +174,18 @@ impl Workload for SingleTurnFile {
         self.marking.is_some()
     }
 
+    fn turn_count(&self, index: usize) -> usize {
+        self.groups.rows_of(index)
+    }
+
+    fn start_ns(&self, index: usize) -> Option<u64> {
+        self.begins.get(index).filter(|_| index < self.len())
+    }
+
+    fn is_timed(&self) -> bool {
+        self.is_timed
+    }
+
     fn replaces_messages(&self) -> bool {
         self.replaces_messages
     }
@@ -191,6 +213,11 @@ struct Scan<'a> {
     /// Unknown keys that were not kept.
     more_unknown: bool,
     replaces_messages: bool,
+    begins: Starts,
+    /// The first row has a timestamp.
+    is_timed: bool,
+    /// Line of the first timestamp.
+    first_timed: Option<u64>,
 }
 
 impl<'a> Scan<'a> {
@@ -204,6 +231,9 @@ impl<'a> Scan<'a> {
             unknown: Vec::new(),
             more_unknown: false,
             replaces_messages: false,
+            begins: Starts::default(),
+            is_timed: false,
+            first_timed: None,
         }
     }
 
@@ -247,10 +277,11 @@ impl<'a> Scan<'a> {
     fn line(&mut self, number: u64, bytes: &[u8]) -> Result<(), Placed> {
         let indent = bytes.len() - bytes.trim_ascii_start().len();
         let row = Row::parse(bytes.trim_ascii()).map_err(|(column, p)| (column.map(|c| c + indent), p))?;
-        // AIPerf takes a file whose first row has a timestamp for a schedule, and 0 is one.
-        let timed = row.timestamp_ms.is_some_and(|t| t > 0.0 || self.rows.len() == 0);
-        if timed && !self.ignore_timestamps {
-            return Err((None, RowProblem::Timestamp));
+        let at_ns = row.at_ns.filter(|_| !self.ignore_timestamps);
+        if at_ns.is_some() {
+            // AIPerf takes a file whose first row has a timestamp for a schedule, and 0 is one.
+            self.is_timed |= self.rows.len() == 0;
+            self.first_timed.get_or_insert(number);
         }
         self.replaces_messages |= self.api.is_replaced_by(&row.extra);
         for key in row.unknown {
@@ -262,7 +293,21 @@ impl<'a> Scan<'a> {
                 }
             }
         }
-        self.grouper.push(row.session_id).map_err(|problem| (None, problem))
+        let before = self.grouper.len();
+        self.grouper.push(row.session_id).map_err(|problem| (None, problem))?;
+        if self.grouper.len() > before {
+            self.begins.push(at_ns);
+        }
+        Ok(())
+    }
+
+    /// Timestamps in a file that is no schedule are most likely a mistake.
+    fn untimed_note(&self) -> Option<String> {
+        let line = self.first_timed.filter(|_| !self.is_timed)?;
+        let file = self.path.display();
+        Some(format!(
+            "{file}: line {line} has a timestamp and the first row has none, so the file is no schedule of its own"
+        ))
     }
 }
 
@@ -292,6 +337,7 @@ mod tests {
     use tempfile::NamedTempFile;
 
     use super::*;
+    use crate::error::RowProblem;
     use crate::toys::{context, plan};
 
     fn file(bytes: impl AsRef<[u8]>) -> NamedTempFile {
@@ -441,18 +487,47 @@ mod tests {
     }
 
     #[test]
-    fn schedules_are_refused_unless_asked_to_be_ignored() {
-        let said = ": holds a 'timestamp', and a fixed schedule comes later; pass --no-fixed-schedule to send these rows by the \
-                    phase's own pacing";
-        let zero_first = "{\"text\":\"1\",\"timestamp\":0}\n{\"text\":\"2\",\"timestamp\":1000}\n";
-        assert_eq!(refusal(zero_first), format!(":1{said}"));
-        assert_eq!(refusal("{\"text\":\"1\"}\n\n{\"text\":\"2\",\"timestamp\":5}\n"), format!(":3{said}"));
-        let file = file(zero_first);
-        let ignored = open(FilePlan { ignore_timestamps: true, ..set(file.path()) })
-            .expect("sent by the phase's pacing");
-        assert_eq!(texts(&all(ignored.as_ref())), [["1"], ["2"]]);
-        let zero_later = super::tests::file("{\"text\":\"1\"}\n{\"text\":\"2\",\"timestamp\":0}\n");
-        assert_eq!(open(set(zero_later.path())).expect("0 counts as absent").len(), 2);
+    fn timestamps_are_a_schedule_unless_they_are_to_be_ignored() {
+        let file = file(concat!(
+            "{\"text\":\"1\",\"timestamp\":0}\n",
+            "{\"text\":\"2\",\"timestamp\":250.5,\"session_id\":\"s\"}\n",
+            "{\"text\":\"3\",\"timestamp\":1777420998000}\n",
+            "{\"text\":\"4\",\"timestamp\":700,\"session_id\":\"s\"}\n",
+            "{\"text\":\"5\"}\n",
+            "{\"text\":\"6\",\"session_id\":\"s\",\"delay\":3}\n",
+        ));
+        let timed = open(set(file.path())).expect("a good file");
+        let starts: Vec<_> = (0..5).map(|i| timed.start_ns(i)).collect();
+        let want = [Some(0), Some(250_500_000), Some(1_777_420_998_000_000_000), None, None];
+        assert_eq!((timed.is_timed(), starts.as_slice()), (true, &want[..]));
+        let got = all(timed.as_ref());
+        // What is told without making a conversation is what it says when it is made.
+        assert!(got.iter().zip(&starts).all(|(c, start)| c.turns[0].at_ns == *start));
+        assert!(got.iter().enumerate().all(|(i, c)| c.turns.len() == timed.turn_count(i)));
+        let times: Vec<_> = got[1].turns.iter().map(|t| (t.at_ns, t.delay_ns)).collect();
+        assert_eq!(times, [(Some(250_500_000), None), (Some(700_000_000), None), (None, Some(3_000_000))]);
+        assert!(timed.describe().notes.is_empty());
+        let two = open(FilePlan { entries: Some(2), ..set(file.path()) }).expect("a good file");
+        assert_eq!([1, 2].map(|i| two.start_ns(i)), [Some(250_500_000), None]);
+
+        let ignored = open(FilePlan { ignore_timestamps: true, ..set(file.path()) }).expect("a good file");
+        assert!(!ignored.is_timed() && (0..4).all(|i| ignored.start_ns(i).is_none()));
+        let got = all(ignored.as_ref());
+        assert!(got.iter().flat_map(|c| &c.turns).all(|turn| turn.at_ns.is_none()));
+        assert_eq!(got[1].turns[2].delay_ns, Some(3_000_000), "think time is none of it");
+    }
+
+    #[test]
+    fn timestamps_behind_a_first_row_without_are_told_of() {
+        let file =
+            file("{\"text\":\"1\"}\n\n{\"text\":\"2\",\"timestamp\":5}\n{\"text\":\"3\",\"timestamp\":6}\n");
+        let workload = open(set(file.path())).expect("a good file");
+        assert!(!workload.is_timed());
+        assert_eq!([0, 1, 2].map(|i| workload.start_ns(i)), [None, Some(5_000_000), Some(6_000_000)]);
+        let said = "line 3 has a timestamp and the first row has none, so the file is no schedule of its own";
+        assert_eq!(workload.describe().notes, [format!("{}: {said}", file.path().display())]);
+        let ignored = open(FilePlan { ignore_timestamps: true, ..set(file.path()) }).expect("a good file");
+        assert!(ignored.describe().notes.is_empty());
     }
 
     #[test]

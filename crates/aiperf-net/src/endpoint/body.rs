@@ -140,6 +140,7 @@ mod tests {
             texts: texts.iter().map(|t| (*t).to_owned()).collect(),
             max_tokens: Some(20),
             delay_ns: None,
+            at_ns: None,
             extra: Map::new(),
             length: None,
         }

@@ -17,6 +17,7 @@ fn turn(texts: &[&str]) -> Turn {
         texts: texts.iter().map(|t| (*t).to_owned()).collect(),
         max_tokens: Some(7),
         delay_ns: None,
+        at_ns: None,
         extra: Map::new(),
         length: None,
     }

@@ -253,6 +253,7 @@ fn encoded(
         texts: vec!["ours".into()],
         max_tokens: None,
         delay_ns: None,
+        at_ns: None,
         extra: fields(turn),
         length: None,
     };
