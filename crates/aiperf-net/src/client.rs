@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use aiperf_core::exchange::Exchange;
 use aiperf_core::outcome::{CancelReason, Disposition, Failure, FailureKind, Stage};
-use aiperf_core::plan::{ConnectionReuse, EndpointKind, EndpointPlan};
+use aiperf_core::plan::{ConnectionReuse, EndpointKind, EndpointPlan, HttpVersion};
 use aiperf_core::ticket::{SessionId, Uuid};
 use aiperf_core::time::NS_PER_S;
 use aiperf_core::url::BaseUrl;
@@ -22,10 +22,16 @@ use crate::dial::Dialer;
 use crate::endpoint::FirstContent;
 use crate::headers::RequestTemplate;
 use crate::limits::{Cut, Limits, Progress};
-use crate::seen::{Seen, Watch};
+use crate::outgoing::Kept;
+use crate::seen::{Carrier, Seen, Watch};
 #[cfg(test)]
 use crate::wire::Socket;
+use crate::wire::Wire;
 use crate::{NetError, Outgoing, endpoint, failure};
+
+mod http2;
+
+use http2::Two;
 
 /// How long a request that is to be cancelled may take to be sent, nanoseconds (AIPerf's 300 s).
 const SEND_LIMIT_NS: u64 = 300 * NS_PER_S;
@@ -47,6 +53,13 @@ pub struct Counters {
     pub resent: u64,
     /// Kept connections dropped because nobody wanted them for 300 s.
     pub expired: u64,
+    /// Connections that could not be made for want of local ports.
+    pub port_shortages: u64,
+    /// Connections that could not be made for want of descriptors.
+    pub descriptor_shortages: u64,
+    /// How often the wall clock was found to have been set, which the kernel's receive stamps are told by. Of several clients
+    /// the most: each finds the same ones.
+    pub clock_steps: u64,
 }
 
 impl std::iter::Sum for Counters {
@@ -58,6 +71,9 @@ impl std::iter::Sum for Counters {
             stale: a.stale + b.stale,
             resent: a.resent + b.resent,
             expired: a.expired + b.expired,
+            port_shortages: a.port_shortages + b.port_shortages,
+            descriptor_shortages: a.descriptor_shortages + b.descriptor_shortages,
+            clock_steps: a.clock_steps.max(b.clock_steps),
         })
     }
 }
@@ -87,6 +103,8 @@ pub struct Client {
     keep_headers: bool,
     gets: bool,
     idle: RefCell<Vec<Connection>>,
+    /// In place of all that is about connections here, where HTTP/2 is spoken.
+    two: Option<Two>,
     counters: Cell<Counters>,
 }
 
@@ -101,9 +119,16 @@ impl Client {
         url: &BaseUrl,
         tls: Option<Arc<rustls::ClientConfig>>,
     ) -> Result<Self, NetError> {
+        let dialer = Dialer::new(plan, url, tls)?;
+        let template = RequestTemplate::new(plan, url, &url.join(endpoint::path(plan)), dialer.forwarder())?;
+        let two = match plan.http {
+            HttpVersion::One => None,
+            HttpVersion::Two => Some(Two::new(&template, url)?),
+        };
         Ok(Self {
-            dialer: Dialer::new(plan, url, tls)?,
-            template: RequestTemplate::new(plan, url, &url.join(endpoint::path(plan)))?,
+            template,
+            dialer,
+            two,
             kind: plan.kind,
             timeout_ns: plan.timeout_ns,
             connect_timeout_ns: plan.connect_timeout_ns,
@@ -112,7 +137,7 @@ impl Client {
                 idle_ns: plan.idle_timeout_ns,
                 ..Limits::default()
             },
-            max_response_bytes: plan.max_response_bytes,
+            max_response_bytes: plan.max_response_bytes.min(u32::MAX as usize),
             reuse: plan.reuse,
             resend: plan.resend,
             keep_headers: false,
@@ -154,7 +179,13 @@ impl Client {
         let limits = self.limits_of(&mut out, &mut seen);
         let mut cut = seen.progress.clone().map(|progress| Box::pin(limits.reached(progress)));
         let end = {
-            let attempt = pin!(self.attempt(&out, &mut seen));
+            let attempt = pin!(async {
+                match &self.two {
+                    None => self.attempt(&out, &mut seen).await,
+                    // Larger than all the rest, and only with those who need it.
+                    Some(two) => Box::pin(self.attempt_two(two, &out, &mut seen)).await,
+                }
+            });
             let cut = poll_fn(|cx| cut.as_mut().map_or(Poll::Pending, |cut| cut.as_mut().poll(cx)));
             let cancel = pin!(cancel);
             let limit = pin!(tokio::time::sleep(Duration::from_nanos(self.timeout_ns)));
@@ -169,7 +200,11 @@ impl Client {
         let reason = match end {
             End::Came(Ok(())) => {
                 let end_ns = seen.exchange.stamps.end_ns;
-                return seen.into_exchange(end_ns, Disposition::Finished);
+                let disposition = match self.refused_by_proxy(&seen.exchange) {
+                    Some(failure) => Disposition::Failed(failure),
+                    None => Disposition::Finished,
+                };
+                return seen.into_exchange(end_ns, disposition);
             }
             End::Came(Err(failure)) => Err(failure),
             End::Cancelled(reason) => Ok(reason),
@@ -193,6 +228,13 @@ impl Client {
         seen.into_exchange(at_ns, disposition)
     }
 
+    /// The failure of a proxy to pass a request on, told by a status that proxies give of themselves.
+    fn refused_by_proxy(&self, exchange: &Exchange) -> Option<Failure> {
+        let proxy = self.dialer.forwarder()?;
+        let status = exchange.status.filter(|status| matches!(status, 407 | 502 | 504))?;
+        Some(failure::by_proxy(&proxy.authority, status, &exchange.reason, &exchange.body))
+    }
+
     /// The limits of `out`; `seen` is made ready for them, and for who waits for the first content.
     fn limits_of(&self, out: &mut Outgoing, seen: &mut Seen) -> Limits {
         let mut limits = self.limits;
@@ -213,11 +255,14 @@ impl Client {
     /// Closes every connection that carries no request.
     pub fn close_idle(&self) {
         self.idle.borrow_mut().clear();
+        if let Some(two) = &self.two {
+            two.pool.close_idle();
+        }
     }
 
     /// What happened to connections so far.
     pub fn counters(&self) -> Counters {
-        self.counters.get()
+        Counters { clock_steps: self.dialer.clock_steps(), ..self.counters.get() }
     }
 
     /// Sockets of the kept connections, for tests that watch them.
@@ -238,9 +283,9 @@ impl Client {
             seen.exchange.reused = kept.is_some();
             let mut connection = match kept {
                 Some(connection) => connection,
-                None => self.connect(seen).await?,
+                None => self.connect(seen, Connection::open).await?,
             };
-            seen.carry(Some(Rc::clone(&connection.socket)));
+            seen.carry(Some(Carrier::Socket(Rc::clone(&connection.socket))));
             let mut request = self.template.request(&out.body, out.request_id, &out.correlation_id);
             if self.gets {
                 *request.method_mut() = Method::GET;
@@ -279,7 +324,7 @@ impl Client {
             ConnectionReuse::Pooled => self.pooled(),
             ConnectionReuse::Never => None,
             ConnectionReuse::Sticky => {
-                let mut own = out.sticky.as_ref()?.kept.take()?;
+                let Kept::One(mut own) = out.sticky.as_ref()?.kept.take()? else { return None };
                 let live = own.is_live();
                 self.count(|c| c.stale += u64::from(!live));
                 live.then_some(own)
@@ -313,27 +358,32 @@ impl Client {
             ConnectionReuse::Never => {}
             ConnectionReuse::Sticky => {
                 if let Some(sticky) = &out.sticky {
-                    *sticky.kept.borrow_mut() = Some(connection);
+                    *sticky.kept.borrow_mut() = Some(Kept::One(connection));
                 }
             }
         }
     }
 
-    async fn connect(&self, seen: &mut Seen) -> Result<Connection, Failure> {
-        let wire = match self.connect_timeout_ns {
-            None => self.dialer.connect(seen).await,
+    /// A fresh connection, on which `open` speaks HTTP.
+    async fn connect<C>(
+        &self,
+        seen: &mut Seen,
+        open: impl AsyncFnOnce(Wire) -> Result<C, Failure>,
+    ) -> Result<C, Failure> {
+        let dial = async {
+            let wire = self.dialer.connect(seen).await?;
+            let opened = open(wire).await;
+            if opened.is_ok() {
+                seen.stage = Stage::Send;
+            }
+            opened
+        };
+        let connection = match self.connect_timeout_ns {
+            None => dial.await,
             Some(limit_ns) => {
-                let limit = Duration::from_nanos(limit_ns);
-                let dialled = tokio::time::timeout(limit, self.dialer.connect(seen)).await;
+                let dialled = tokio::time::timeout(Duration::from_nanos(limit_ns), dial).await;
                 dialled.unwrap_or_else(|_| Err(failure::connect_timeout(seen.stage, limit_ns)))
             }
-        };
-        let connection = match wire {
-            Ok(wire) => {
-                seen.stage = Stage::Send;
-                Connection::new(wire).await.map_err(|e| failure::http(&e, Stage::Send, false))
-            }
-            Err(failure) => Err(failure),
         };
         self.count(|c| match connection {
             Ok(_) => c.opened += 1,

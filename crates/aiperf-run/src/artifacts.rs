@@ -7,6 +7,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use aiperf_core::plan::ArtifactsPlan;
 use aiperf_report::inputs;
@@ -76,6 +77,11 @@ impl Folder {
     /// `inputs.json`.
     pub fn inputs_json(&self) -> PathBuf {
         self.dir.join("inputs.json")
+    }
+
+    /// Makes scratch files in this folder, which is on a disk that takes results.
+    pub(crate) fn scratch(&self) -> Scratch {
+        Scratch::new(&self.dir)
     }
 
     /// `logs/aiperf.log`.
@@ -161,6 +167,48 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), RunError> {
             let _ = fs::remove_file(&beside);
             artifact("write", path, e)
         })
+}
+
+/// Makes files without a name: whoever holds one has it, and the disk has its space back with the last holder, however that ends.
+#[derive(Debug, Clone)]
+pub(crate) struct Scratch {
+    dir: PathBuf,
+}
+
+impl Scratch {
+    /// In `dir`.
+    pub(crate) fn new(dir: &Path) -> Self {
+        Self { dir: dir.to_owned() }
+    }
+
+    /// Where they are.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// An empty one, to be written and read.
+    pub(crate) fn file(&self) -> io::Result<File> {
+        static MADE: AtomicU64 = AtomicU64::new(0);
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let path = self.dir.join(format!(".aiperf-scratch-{}-{number}", std::process::id()));
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create_new(true);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::OpenOptionsExt;
+            options.mode(0o600);
+        }
+        #[cfg(windows)]
+        {
+            use std::os::windows::fs::OpenOptionsExt;
+            const FILE_FLAG_DELETE_ON_CLOSE: u32 = 0x0400_0000;
+            options.custom_flags(FILE_FLAG_DELETE_ON_CLOSE);
+        }
+        let file = options.open(&path)?;
+        #[cfg(not(windows))]
+        fs::remove_file(&path)?;
+        Ok(file)
+    }
 }
 
 /// A file that grows by whole lines.

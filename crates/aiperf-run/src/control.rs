@@ -6,16 +6,18 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use aiperf_core::outcome::CancelReason;
-use aiperf_core::plan::{Pacing, PhaseKind, PhasePlan};
-use aiperf_load::PhaseWindow;
+use aiperf_core::plan::{Pacing, PhaseKind, PhasePlan, Ramp};
+use aiperf_load::{LimitCurve, Limited, PhaseWindow};
+use aiperf_metrics::ShardHealth;
 use aiperf_os::mono_ns;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Notify, mpsc};
 use tokio::time::MissedTickBehavior;
 
 use crate::error::RunError;
 use crate::interrupt::Interrupt;
+use crate::limit::{Limit, Limits};
 use crate::live::Live;
-use crate::phase::{Counters, Phase};
+use crate::phase::{Counters, Phase, Starts, Stop};
 use crate::prepare::{Composer, Prepared, Sessions};
 use crate::progress::{Moment, Progress, TICK};
 use crate::ring::{Ahead, Ring};
@@ -37,7 +39,7 @@ const STOPPING: &str =
     "Stopping: requests in flight are dropped, results are written. Ctrl-C again quits at once.";
 
 /// What became of a phase.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct PhaseEnd {
     /// Arrival 0.
     pub start_ns: u64,
@@ -47,25 +49,38 @@ pub(crate) struct PhaseEnd {
     pub scheduled: u64,
     /// Of these, never sent.
     pub unsent: u64,
+    /// Of the unsent, left out for want of a place.
+    pub skipped: u64,
     /// Sessions used up, so that the next phase goes on behind them.
     pub sessions: u64,
+    /// What each shard measured of itself.
+    pub shards: Vec<ShardHealth>,
 }
 
 impl PhaseEnd {
     /// A phase that the run never came to.
     pub(crate) fn unstarted() -> Self {
         let now = mono_ns();
-        Self { start_ns: now, end_ns: now, scheduled: 0, unsent: 0, sessions: 0 }
+        Self {
+            start_ns: now,
+            end_ns: now,
+            scheduled: 0,
+            unsent: 0,
+            skipped: 0,
+            sessions: 0,
+            shards: Vec::new(),
+        }
     }
 }
 
-/// A phase that ran, whatever happened in it.
-pub(crate) struct PhaseRun {
-    pub end: PhaseEnd,
-    /// For the next phase; gone when it panicked.
+/// What the phases came to, whatever happened in them.
+pub(crate) struct Ran {
+    /// Those that started, in order.
+    pub ends: Vec<PhaseEnd>,
+    /// Gone when it panicked.
     pub composer: Option<Composer>,
-    /// Why the phase could not go on. What was measured until then stands.
-    pub problem: Option<RunError>,
+    /// Why the run could not go on. What was measured until then stands.
+    pub problems: Vec<RunError>,
 }
 
 /// Drives the shards through the phases.
@@ -77,50 +92,197 @@ pub(crate) struct Control {
     pub progress: Progress,
     /// Shards that are still there.
     pub alive: usize,
+    /// Servers that requests go to.
+    pub targets: usize,
+    /// Seed of the run.
+    pub seed: u64,
+}
+
+/// A phase on its way.
+struct Open {
+    phase: Arc<Phase>,
+    /// Shards that may still send, and shards that are not done.
+    sending: usize,
+    running: usize,
+    /// Limits that change, with their next change.
+    ramps: Vec<LimitRamp>,
+    end_ns: Option<u64>,
+    /// What each shard measured of itself.
+    shards: Vec<ShardHealth>,
+}
+
+/// A limit on its way to its value.
+struct LimitRamp {
+    limit: Arc<Limit>,
+    /// Changes ahead, latest first: offset from the phase's start and the new value.
+    ahead: Vec<(u64, u32)>,
+}
+
+/// How far a phase must be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Until {
+    /// Its last request was sent.
+    Sent,
+    /// Its last request ended.
+    Done,
+}
+
+impl Open {
+    /// Whether nothing more of it will be sent.
+    fn has_sent(&self) -> bool {
+        let sent = self.phase.counters.sent.load(Ordering::Relaxed);
+        self.sending == 0 || self.running == 0 || !self.phase.window.may_send(sent, mono_ns())
+    }
+
+    /// When something of it is due: a change of a limit, or the end of sending.
+    fn next_ns(&self) -> Option<u64> {
+        let start_ns = self.phase.window.start_ns;
+        let ramps =
+            self.ramps.iter().filter_map(|r| r.ahead.last()).map(|(at, _)| start_ns.saturating_add(*at));
+        let sending_end =
+            Some(self.phase.window.sending_end_ns).filter(|at| *at > mono_ns() && *at < u64::MAX);
+        ramps.chain(sending_end).min()
+    }
+
+    fn change_limits(&mut self) {
+        let elapsed_ns = mono_ns().saturating_sub(self.phase.window.start_ns);
+        for ramp in &mut self.ramps {
+            while let Some((_, places)) = ramp.ahead.pop_if(|(at_ns, _)| *at_ns <= elapsed_ns) {
+                ramp.limit.set(places);
+            }
+        }
+    }
+
+    /// What became of it; takes what the shards measured.
+    fn end(&mut self) -> PhaseEnd {
+        let counters = &self.phase.counters;
+        let start_ns = self.phase.window.start_ns;
+        PhaseEnd {
+            start_ns,
+            // Stopped in the instant before its arrival 0, a phase has no length; it has no negative one either.
+            end_ns: self.end_ns.unwrap_or_else(mono_ns).max(start_ns),
+            scheduled: counters.scheduled.load(Ordering::Relaxed),
+            unsent: counters.unsent.load(Ordering::Relaxed),
+            skipped: counters.skipped.load(Ordering::Relaxed),
+            sessions: counters.sessions.load(Ordering::Relaxed),
+            shards: std::mem::take(&mut self.shards),
+        }
+    }
 }
 
 impl Control {
-    /// Runs one phase to its end. `base` is the number of sessions that earlier phases used up. The composer comes back for the
-    /// next phase.
-    pub(crate) async fn phase(
-        &mut self,
-        number: u16,
+    /// Runs the phases in order, until the last one or the one in which the run was stopped. A seamless phase starts when the
+    /// one before it has sent everything, the others when it is over.
+    pub(crate) async fn run(&mut self, phases: &[(PhasePlan, Starts)], composer: Composer) -> Ran {
+        let mut ran = Ran { ends: Vec::new(), composer: Some(composer), problems: Vec::new() };
+        let mut open: Vec<Open> = Vec::new();
+        for (number, (plan, starts)) in phases.iter().enumerate() {
+            let Some(composer) = ran.composer.take() else { break };
+            let base = open.iter().map(|o| o.phase.counters.sessions.load(Ordering::Relaxed)).sum();
+            let (ring, filler) = match self.prepare(plan, starts, base, composer) {
+                Ok(prepared) => prepared,
+                Err(problem) => {
+                    ran.problems.push(problem);
+                    break;
+                }
+            };
+            let mut stopped = None;
+            if self.filled(primed(plan, starts), &ring).await {
+                open.push(self.start(number as u16, plan, starts, base, ring.clone()));
+                let until = match phases.get(number + 1) {
+                    Some((next, _)) if next.seamless => Until::Sent,
+                    _ => Until::Done,
+                };
+                stopped = self.wait(&mut open, until).await;
+            }
+            let (composer, problem) = stop_filler(filler, &ring);
+            ran.composer = composer;
+            let is_over = problem.is_some() || stopped.is_some();
+            ran.problems.extend(problem.into_iter().chain(stopped));
+            // A shard that is gone is told of when its thread is joined.
+            if is_over || self.interrupt.fired() || self.alive < self.commands.len() {
+                break;
+            }
+        }
+        ran.problems.extend(self.wait(&mut open, Until::Done).await);
+        ran.ends = open.iter_mut().map(Open::end).collect();
+        ran
+    }
+
+    /// Starts to compose the sessions of a phase. `base` is the number of sessions that earlier phases used up.
+    fn prepare(
+        &self,
         plan: &PhasePlan,
+        starts: &Starts,
         base: u64,
         composer: Composer,
-    ) -> Result<PhaseRun, RunError> {
-        let limit = plan.most_sessions().unwrap_or(u64::MAX);
-        let live_sessions = plan.concurrency.unwrap_or(0) as usize;
-        let primed = primed(plan).min(limit);
-        let ring =
-            Arc::new(Ring::new(RING_SLOTS + 2 * live_sessions, Ahead { items: primed, bytes: READY_BYTES }));
-        let sessions = Sessions { base, limit, warmup: plan.kind == PhaseKind::Warmup };
+    ) -> Result<(Arc<Ring<Arc<Prepared>>>, JoinHandle<Filled>), RunError> {
+        let limit = most_sessions(plan, starts);
+        let ahead = Ahead { items: primed(plan, starts), bytes: READY_BYTES };
+        let ring = Arc::new(Ring::new(RING_SLOTS + 2 * most_at_once(plan) as usize, ahead));
+        let order = match starts {
+            Starts::Schedule(schedule) => Some(schedule.clone()),
+            Starts::Places | Starts::Arrivals | Starts::Ticks | Starts::Users(_) => None,
+        };
+        let sessions = Sessions { base, limit, warmup: plan.kind == PhaseKind::Warmup, order };
         let filler = start_filler(composer, ring.clone(), sessions)?;
+        Ok((ring, filler))
+    }
+
+    /// Waits until the first instant's sessions are ready; `false` when the user stopped the run before.
+    async fn filled(&mut self, primed: u64, ring: &Ring<Arc<Prepared>>) -> bool {
         let interrupt = self.interrupt.clone();
         tokio::select! {
             biased;
             () = interrupt.wait() => {
                 self.progress.say(STOPPING);
-                let (composer, problem) = stop_filler(filler, &ring);
-                return Ok(PhaseRun { end: PhaseEnd::unstarted(), composer, problem });
+                false
             }
-            () = ring.wait_filled(primed) => {}
+            () = ring.wait_filled(primed) => true,
         }
+    }
 
-        self.live.reset();
+    /// Starts a phase on all shards.
+    fn start(
+        &mut self,
+        number: u16,
+        plan: &PhasePlan,
+        starts: &Starts,
+        base: u64,
+        ring: Arc<Ring<Arc<Prepared>>>,
+    ) -> Open {
+        let mut ramps = Vec::new();
+        let mut limit = |places: Option<u32>, ramp: Option<Ramp>, limited: Limited| {
+            let curve = LimitCurve::new(places?, ramp.as_ref(), limited, self.seed, number);
+            let limit = Limit::new(curve.limit_at(0));
+            let mut ahead: Vec<(u64, u32)> = curve.changes().skip(1).collect();
+            ahead.reverse();
+            ramps.push(LimitRamp { limit: limit.clone(), ahead });
+            Some(limit)
+        };
+        let limits = Limits {
+            // A closed loop's places are the shards' own.
+            sessions: limit(
+                plan.concurrency.filter(|_| !plan.pacing.is_closed_loop()),
+                plan.concurrency_ramp,
+                Limited::Sessions,
+            ),
+            prefills: limit(plan.prefill_concurrency, plan.prefill_ramp, Limited::Prefills),
+            in_flight: plan.max_in_flight.map(Limit::new),
+        };
         let phase = Arc::new(Phase {
             number,
             plan: plan.clone(),
             window: PhaseWindow::start(plan, mono_ns() + START_AHEAD_NS),
-            ring: ring.clone(),
-            permits: match &plan.pacing {
-                Pacing::Rate { .. } | Pacing::FixedSchedule { .. } | Pacing::UserCentric { .. } => {
-                    plan.concurrency.map(|n| Semaphore::new(n as usize))
-                }
-                Pacing::Concurrency => None,
-            },
+            ring,
+            limits,
+            starts: starts.clone(),
+            base,
             next_session: AtomicU64::new(0),
+            to_targets: (0..self.targets).map(|_| AtomicU64::new(0)).collect(),
             counters: Counters::default(),
+            stop: Stop::default(),
+            spent: Notify::new(),
         });
         tracing::info!("phase {} starts", plan.name);
         self.progress.start(plan);
@@ -128,63 +290,109 @@ impl Control {
             // A shard that is gone told so through its events.
             let _ = shard.send(Command::Phase(phase.clone()));
         }
-        self.wait(&phase).await;
-        // Stopped in the instant before its arrival 0, a phase has no length; it has no negative one either.
-        let end_ns = mono_ns().max(phase.window.start_ns);
-        // The closing line counts every request, if the reader is not far behind.
-        let ended = phase.counters.ended.load(Ordering::Relaxed);
-        let _ = tokio::time::timeout(READER_PATIENCE, self.live.caught_up(ended)).await;
-        self.progress.end(&self.moment(&phase));
-        let (composer, problem) = stop_filler(filler, &ring);
-
-        let counters = &phase.counters;
-        let end = PhaseEnd {
-            start_ns: phase.window.start_ns,
-            end_ns,
-            scheduled: counters.scheduled.load(Ordering::Relaxed),
-            unsent: counters.unsent.load(Ordering::Relaxed),
-            sessions: counters.sessions.load(Ordering::Relaxed),
-        };
-        tracing::info!(
-            "phase {} complete: {} scheduled, {} unsent, {:.3} s",
-            plan.name,
-            end.scheduled,
-            end.unsent,
-            (end.end_ns - end.start_ns) as f64 / 1e9
-        );
-        Ok(PhaseRun { end, composer, problem })
+        Open { phase, sending: self.alive, running: self.alive, ramps, end_ns: None, shards: Vec::new() }
     }
 
-    /// Until every living shard is done with the phase.
-    async fn wait(&mut self, phase: &Phase) {
-        let mut open = self.alive;
+    /// Waits until the phase that started last is so far, and with [`Until::Done`] all before it, too. Gives the reason why the
+    /// run was stopped, if it was stopped by what happened in it.
+    async fn wait(&mut self, open: &mut [Open], until: Until) -> Option<RunError> {
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
-        let mut told = false;
+        let mut told = self.interrupt.fired();
+        let mut stopped = None;
         let interrupt = self.interrupt.clone();
-        while open > 0 {
+        let live = self.live.clone();
+        loop {
+            self.close_ended(open).await;
+            let is_there = match until {
+                Until::Done => open.iter().all(|o| o.running == 0),
+                Until::Sent => open.last().is_none_or(Open::has_sent),
+            };
+            let Some(phase) = open.last().filter(|_| !is_there).map(|last| last.phase.clone()) else {
+                return stopped;
+            };
+            let due = open.iter().filter_map(Open::next_ns).min();
+            let due = async {
+                match due {
+                    Some(at_ns) => {
+                        tokio::time::sleep(Duration::from_nanos(at_ns.saturating_sub(mono_ns()))).await
+                    }
+                    None => std::future::pending().await,
+                }
+            };
             tokio::select! {
                 biased;
                 event = self.events.recv() => match event {
-                    Some(ShardEvent::PhaseDone) => open -= 1,
-                    Some(ShardEvent::Gone) => {
-                        open -= 1;
-                        self.alive -= 1;
-                        // Nobody takes the bodies of its sessions, and the composer would wait for that. What the other
-                        // shards have in flight may end.
-                        phase.ring.close();
-                    }
-                    None => return,
+                    Some(event) => self.note(open, event),
+                    None => return stopped,
                 },
                 () = interrupt.wait(), if !told => {
                     told = true;
                     self.progress.say(STOPPING);
-                    for shard in &self.commands {
-                        let _ = shard.send(Command::Cancel(CancelReason::Interrupted));
-                    }
+                    self.cancel(CancelReason::Interrupted);
                 }
-                _ = tick.tick() => self.progress.show(&self.moment(phase)),
+                reason = phase.stop.wanted(), if stopped.is_none() => {
+                    stopped = Some(RunError::NoPlace { phase: phase.plan.name.clone() });
+                    self.cancel(reason);
+                }
+                () = phase.spent.notified() => {}
+                () = due => open.iter_mut().for_each(Open::change_limits),
+                (failed, ended) = live.too_many_failed(), if stopped.is_none() => {
+                    stopped = Some(RunError::TooManyFailures { failed, ended });
+                    self.cancel(CancelReason::Threshold);
+                }
+                _ = tick.tick() => self.progress.show(&self.moment(&phase)),
             }
+        }
+    }
+
+    /// All shards stop sending and drop what is in flight.
+    fn cancel(&self, reason: CancelReason) {
+        for shard in &self.commands {
+            let _ = shard.send(Command::Cancel(reason));
+        }
+    }
+
+    fn note(&mut self, open: &mut [Open], event: ShardEvent) {
+        let of = |number: u16| move |o: &&mut Open| o.phase.number == number;
+        match event {
+            ShardEvent::Sent(number) => {
+                open.iter_mut().filter(of(number)).for_each(|o| o.sending -= 1);
+            }
+            ShardEvent::Done(number, health) => {
+                if let Some(o) = open.iter_mut().find(of(number)) {
+                    o.running -= 1;
+                    o.shards.push(*health);
+                }
+            }
+            ShardEvent::Gone => {
+                self.alive -= 1;
+                for o in open.iter_mut().filter(|o| o.running > 0) {
+                    o.running -= 1;
+                    // Nobody takes the bodies of its sessions, and the composer would wait for that. What the other shards
+                    // have in flight may end.
+                    o.phase.ring.close();
+                }
+            }
+        }
+    }
+
+    /// Notes the end of phases whose last request ended, and tells of it.
+    async fn close_ended(&mut self, open: &mut [Open]) {
+        for o in open.iter_mut().filter(|o| o.running == 0 && o.end_ns.is_none()) {
+            o.end_ns = Some(mono_ns());
+            // The closing line counts every request, if the reader is not far behind.
+            let (phase, ended) = (&o.phase, o.phase.counters.ended.load(Ordering::Relaxed));
+            let _ = tokio::time::timeout(READER_PATIENCE, self.live.caught_up(phase.number, ended)).await;
+            self.progress.end(&phase.plan, &self.moment(phase));
+            let counters = &phase.counters;
+            tracing::info!(
+                "phase {} complete: {} scheduled, {} unsent, {:.3} s",
+                phase.plan.name,
+                counters.scheduled.load(Ordering::Relaxed),
+                counters.unsent.load(Ordering::Relaxed),
+                mono_ns().saturating_sub(phase.window.start_ns) as f64 / 1e9
+            );
         }
     }
 
@@ -195,22 +403,42 @@ impl Control {
             elapsed_ns: now.saturating_sub(phase.window.start_ns),
             in_flight: phase.counters.in_flight(),
             ended: phase.counters.ended.load(Ordering::Relaxed),
-            latest: self.live.read(),
+            latest: self.live.read(phase.number),
             draining: !phase.window.may_send(sent, now),
         }
     }
 }
 
+/// Most sessions that can start.
+fn most_sessions(plan: &PhasePlan, starts: &Starts) -> u64 {
+    let there = match starts {
+        Starts::Schedule(schedule) => schedule.entries().len() as u64,
+        Starts::Places | Starts::Arrivals | Starts::Ticks | Starts::Users(_) => u64::MAX,
+    };
+    plan.most_sessions().unwrap_or(u64::MAX).min(there)
+}
+
+/// Most sessions that live at once, where the plan has a number for it; else 0.
+fn most_at_once(plan: &PhasePlan) -> u32 {
+    let from = plan.concurrency_ramp.and_then(|ramp| ramp.from).unwrap_or(0.0) as u32;
+    let users = match plan.pacing {
+        Pacing::UserCentric { users, .. } => users,
+        Pacing::Concurrency | Pacing::Rate { .. } | Pacing::FixedSchedule { .. } => 0,
+    };
+    plan.concurrency.unwrap_or(0).max(from).max(users)
+}
+
 /// How many conversations must be ready before arrival 0: what the first instant can ask for, and about a second of a
 /// schedule.
-fn primed(plan: &PhasePlan) -> u64 {
-    let places = u64::from(plan.concurrency.unwrap_or(0));
-    match &plan.pacing {
-        Pacing::Concurrency => places.max(1),
+fn primed(plan: &PhasePlan, starts: &Starts) -> u64 {
+    let wanted = match &plan.pacing {
+        Pacing::Concurrency => u64::from(most_at_once(plan)).max(1),
         Pacing::Rate { rate, .. } => (rate.peak().ceil() as u64).clamp(1, MOST_PRIMED),
-        Pacing::UserCentric { users, .. } => u64::from(*users).clamp(1, MOST_PRIMED),
+        // The first sessions start in another order than they are numbered in.
+        Pacing::UserCentric { users, .. } => u64::from(*users).max(1),
         Pacing::FixedSchedule { .. } => MOST_PRIMED,
-    }
+    };
+    wanted.min(most_sessions(plan, starts))
 }
 
 type Filled = (Composer, Result<(), RunError>);
@@ -272,7 +500,8 @@ mod tests {
                 std::thread::spawn(move || {
                     let Some(Command::Phase(phase)) = rx.blocking_recv() else { return };
                     act(&phase);
-                    let _ = events.send(ShardEvent::PhaseDone);
+                    let _ = events.send(ShardEvent::Sent(phase.number));
+                    let _ = events.send(ShardEvent::Done(phase.number, Box::default()));
                     // As a shard does, it stays until nobody can command it.
                     while rx.blocking_recv().is_some() {}
                 });
@@ -286,12 +515,14 @@ mod tests {
             live: Arc::new(Live::default()),
             progress: Progress::new(Ui::None, false, 0.0),
             alive: N,
+            targets: 1,
+            seed: 1,
         }
     }
 
-    fn run(control: &mut Control, plan: &PhasePlan, composer: Composer) -> PhaseRun {
+    fn run(control: &mut Control, plan: &PhasePlan, composer: Composer) -> Ran {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
-        runtime.block_on(control.phase(0, plan, 0, composer)).expect("it starts")
+        runtime.block_on(control.run(&[(plan.clone(), Starts::Places)], composer))
     }
 
     /// Takes session after session until there are no more.
@@ -311,14 +542,14 @@ mod tests {
     #[test]
     fn a_composer_that_fails_ends_the_phase_and_says_why() {
         let run = run(&mut control([take_all]), &toys::closed_loop(), toys::composer(3, Then::Error));
-        assert!(matches!(run.problem, Some(RunError::Data(_))), "{:?}", run.problem);
-        assert!(run.end.sessions <= 3 && run.composer.is_some());
+        assert!(matches!(run.problems[..], [RunError::Data(_)]), "{:?}", run.problems);
+        assert!(run.ends[0].sessions <= 3 && run.composer.is_some());
     }
 
     #[test]
     fn a_composer_that_panics_ends_the_phase() {
         let run = run(&mut control([take_all]), &toys::closed_loop(), toys::composer(3, Then::Panic));
-        assert!(matches!(run.problem, Some(RunError::Panicked("composer"))), "{:?}", run.problem);
+        assert!(matches!(run.problems[..], [RunError::Panicked("composer")]), "{:?}", run.problems);
         assert!(run.composer.is_none());
     }
 
@@ -338,7 +569,7 @@ mod tests {
             }
         });
         let run = run(&mut control, &toys::closed_loop(), toys::composer(usize::MAX, Then::Error));
-        assert!(run.problem.is_none(), "{:?}", run.problem);
+        assert!(run.problems.is_empty(), "{:?}", run.problems);
         assert_eq!((control.alive, control.commands.len()), (1, 2));
     }
 
@@ -349,8 +580,8 @@ mod tests {
         }]);
         control.interrupt.fire();
         let run = run(&mut control, &toys::closed_loop(), toys::composer(usize::MAX, Then::Error));
-        assert!(run.problem.is_none() && run.composer.is_some());
-        assert_eq!((run.end.scheduled, run.end.sessions), (0, 0));
+        assert!(run.problems.is_empty() && run.composer.is_some());
+        assert!(run.ends.is_empty());
     }
 
     #[test]
@@ -360,6 +591,6 @@ mod tests {
             phase.counters.sessions.store(7, Ordering::Relaxed);
         }]);
         let run = run(&mut control, &plan, toys::composer(usize::MAX, Then::Error));
-        assert_eq!(run.end.sessions, 7);
+        assert_eq!(run.ends[0].sessions, 7);
     }
 }

@@ -52,6 +52,43 @@ pub enum RunError {
     /// The client could not be set up (TLS, headers).
     #[error(transparent)]
     Net(#[from] aiperf_net::NetError),
+    /// An arrival found no place, and the plan says to stop there.
+    #[error(
+        "the run was stopped: an arrival of phase '{phase}' found no place under its limits (--saturation-policy abort); raise the \
+         limits, lower the rate, or let arrivals queue"
+    )]
+    NoPlace {
+        /// Its name.
+        phase: String,
+    },
+    /// More requests failed than the plan allows.
+    #[error(
+        "the run was stopped: {failed} of {ended} requests had failed, which is above --failed-request-threshold"
+    )]
+    TooManyFailures {
+        /// Failed.
+        failed: u64,
+        /// Of so many that had ended.
+        ended: u64,
+    },
+    /// The workload's own times make no schedule.
+    #[error(transparent)]
+    Schedule(#[from] aiperf_load::ScheduleError),
+    /// A file says when its requests are sent, and the plan says otherwise.
+    #[error(
+        "the input file has timestamps, which phase '{phase}' would follow, but its pacing is given, too; add --no-fixed-schedule to \
+         leave the timestamps out, or drop the rate or the users"
+    )]
+    TimesAndPacing {
+        /// Name of the phase.
+        phase: String,
+    },
+    /// Users have nothing to wait for.
+    #[error(
+        "--user-centric-rate paces the turns of users, and the conversations of this data have one turn each; give conversations of \
+         two turns or more (--session-turns-mean), or use --request-rate"
+    )]
+    UsersOfOneTurn,
     /// A thread of ours panicked; a bug.
     #[error("internal error: the {0} panicked; results up to then were written where possible")]
     Panicked(&'static str),

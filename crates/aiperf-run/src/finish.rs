@@ -50,7 +50,7 @@ pub(crate) fn finish(run: Finished<'_>) -> RunEnd {
         server_count,
         mut problems,
     } = run;
-    let Collected { phases, files, verified, problems: behind } = collected;
+    let Collected { phases, files, verified, handover, problems: behind } = collected;
     problems.extend(behind);
     let verified = verified.filter(|v| v.requests + v.skipped > 0);
 
@@ -84,7 +84,12 @@ pub(crate) fn finish(run: Finished<'_>) -> RunEnd {
     let (summary, errors) = (&profiling.summary, profiling.errors.as_slice());
 
     let warmups = summaries.iter().filter(|done| done.kind == PhaseKind::Warmup);
-    let notes = notes(plan, workload, profiling, warmups.map(|done| done.summary.tally.sent).sum());
+    let mut notes = notes(plan, workload, profiling, warmups.map(|done| done.summary.tally.sent).sum());
+    notes.extend(handover.spill_error.map(|error| {
+        format!(
+            "Answers that waited to be read could not be written to a file and stayed in memory: {error}."
+        )
+    }));
     let incomplete = problems.first().map(ToString::to_string);
     let paths = [
         ("CSV Export", folder.summary_csv()),

@@ -20,18 +20,21 @@ use tokio::sync::mpsc;
 
 use crate::artifacts::{Folder, InputsFile};
 use crate::ask::{self, Asked};
-use crate::control::{Control, PhaseEnd, PhaseRun};
+use crate::control::{Control, Ran};
 use crate::count::{BodyCounter, changes_count};
 use crate::error::RunError;
 use crate::finish::{self, Finished};
 use crate::handover;
 use crate::interrupt::Interrupt;
+use crate::item::Recounted;
 use crate::live::Live;
+use crate::phase::Starts;
 use crate::prepare::{Composer, ComposerSetup, check_markers};
 use crate::progress::Progress;
 use crate::random_u64;
 use crate::reader::{Collected, Reader, ReaderSetup};
 use crate::shard::{self, ShardSetup};
+use crate::starts;
 use crate::verify::Verifier;
 
 /// Live sessions that one shard carries before a second one is worth its thread.
@@ -79,12 +82,14 @@ pub struct Job {
     run_id: String,
     /// The moment that chat templates see, all through the run.
     now: TemplateClock,
+    /// When sessions start, for each phase.
+    starts: Vec<Starts>,
 }
 
 impl Job {
     /// Opens the tokenizer, which is fetched first where it is missing and `download` allows it, and the dataset, and checks what
     /// address, headers and certificates ask of us.
-    pub fn load(plan: Plan, download: Download<'_>) -> Result<Self, RunError> {
+    pub fn load(mut plan: Plan, download: Download<'_>) -> Result<Self, RunError> {
         let tokenizer =
             plan.tokenizer.as_ref().map(|tokenizer| aiperf_hub::open(tokenizer, download)).transpose()?;
         let run_id = format!("{:012x}", random_u64() & 0xffff_ffff_ffff);
@@ -97,17 +102,16 @@ impl Job {
             Scheme::Http | Scheme::Https => None,
         };
         enough_descriptors(&plan, sim.is_some())?;
-        let tls = match plan.endpoint.url().scheme {
-            Scheme::Https => Some(aiperf_net::tls_config(&plan.endpoint)?),
-            Scheme::Http | Scheme::Sim => None,
-        };
-        let url = match sim {
-            Some(_) => loopback(plan.endpoint.url(), SocketAddr::from(([127, 0, 0, 1], 1))),
-            None => plan.endpoint.url().clone(),
-        };
-        // Every shard makes its own; what is wrong with headers or host is told by this one, which opens no connection.
-        Client::new(&plan.endpoint, &url, tls.clone())?;
-        Ok(Self { plan, tokenizer, workload, endpoint, sim, tls, run_id, now })
+        let is_secure = plan.endpoint.targets.iter().any(|target| target.url.scheme == Scheme::Https);
+        let tls = is_secure.then(|| aiperf_net::tls_config(&plan.endpoint)).transpose()?;
+        // Every shard makes its own; what is wrong with headers or host is told by these, which open no connection.
+        for target in &plan.endpoint.targets {
+            let own = loopback(&target.url, SocketAddr::from(([127, 0, 0, 1], 1)));
+            let url = if sim.is_some() { &own } else { &target.url };
+            Client::new(&plan.endpoint, url, tls.clone())?;
+        }
+        let starts = starts::of(&mut plan, &workload)?;
+        Ok(Self { plan, tokenizer, workload, endpoint, sim, tls, run_id, now, starts })
     }
 
     /// The plan.
@@ -126,11 +130,10 @@ impl Job {
         let anchor = aiperf_os::anchor();
         let limits = aiperf_os::limits::raise_descriptor_limit();
         tracing::info!("descriptor limit {limits:?}, {} cores", aiperf_os::sched::cores());
-        let (url, simulated) = self.address()?;
+        let (urls, simulated) = self.addresses()?;
 
         let inputs = InputsFile::create(folder.inputs_json())?;
         let live = Arc::new(Live::default());
-        let (ended_tx, ended_rx) = handover::channel();
         let reader = Reader::new(ReaderSetup {
             plan,
             folder,
@@ -139,13 +142,14 @@ impl Job {
             endpoint: self.endpoint.clone(),
             counter: self.counter(),
             live: live.clone(),
-            url: url.clone(),
+            urls: urls.clone(),
             rendered: finish::counting(plan, self.tokenizer.as_deref()) == Counting::Rendered,
             verifier: self.verifier()?,
         })?;
+        let (ended_tx, ended_rx) = handover::spilling(handover::MEMORY, folder.scratch(), reader.needs())?;
         let reader = spawn("reader", move || {
             aiperf_os::sched::lower_priority(5);
-            reader.run(&ended_rx)
+            reader.run(ended_rx)
         })?;
 
         let shards = shard_count(plan);
@@ -160,7 +164,7 @@ impl Job {
                 shards,
                 endpoint: plan.endpoint.clone(),
                 api: self.endpoint.clone(),
-                url: url.clone(),
+                urls: urls.clone(),
                 tls: self.tls.clone(),
                 seed: plan.seed,
                 id_key,
@@ -184,6 +188,8 @@ impl Job {
                 plan.runtime.stats_interval_s,
             ),
             alive: shards,
+            targets: urls.len(),
+            seed: plan.seed,
         };
         let mut composer = Composer::new(ComposerSetup {
             workload: self.workload.clone(),
@@ -193,12 +199,16 @@ impl Job {
             repeats: self.repeats(),
             must_count: must_count(plan),
         });
-        let server_count = self.ask(&mut composer, &url, interrupt)?;
+        let server_count = self.ask(&mut composer, &urls[0], interrupt)?;
         if let Some(words) = server_count.and_then(|count| count.difference()) {
             tracing::info!("{words}");
             control.progress.say(&words);
         }
-        let (ends, composer, mut problems) = self.phases(&mut control, composer)?;
+        let phases: Vec<(PhasePlan, Starts)> =
+            plan.phases.iter().cloned().zip(self.starts.iter().cloned()).collect();
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(RunError::Thread)?;
+        let Ran { ends, composer, mut problems } = runtime.block_on(control.run(&phases, composer));
 
         drop(control.commands);
         for thread in threads {
@@ -231,39 +241,18 @@ impl Job {
         }))
     }
 
-    /// The phases in order, until the last one or the one in which the user stopped the run.
-    #[expect(clippy::type_complexity, reason = "three results of one loop, taken apart at its only caller")]
-    fn phases(
-        &self,
-        control: &mut Control,
-        composer: Composer,
-    ) -> Result<(Vec<PhaseEnd>, Option<Composer>, Vec<RunError>), RunError> {
-        let runtime =
-            tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(RunError::Thread)?;
-        let mut ends: Vec<PhaseEnd> = Vec::new();
-        let mut problems = Vec::new();
-        let mut composer = Some(composer);
-        for (number, phase) in self.plan.phases.iter().enumerate() {
-            let Some(ready) = composer.take() else { break };
-            let base = ends.iter().map(|e| e.sessions).sum();
-            let PhaseRun { end, composer: back, problem } =
-                runtime.block_on(control.phase(number as u16, phase, base, ready))?;
-            ends.push(end);
-            composer = back;
-            let stop = problem.is_some();
-            problems.extend(problem);
-            // A shard that is gone is told of when its thread is joined.
-            if stop || control.interrupt.fired() || control.alive < control.commands.len() {
-                break;
-            }
+    /// Position of the conversation that is sent first.
+    fn first(&self) -> usize {
+        match self.starts.first() {
+            Some(Starts::Schedule(schedule)) => schedule.entries()[0].conversation,
+            _ => 0,
         }
-        Ok((ends, composer, problems))
     }
 
     /// Where to send: the simulated server is started here and now.
-    fn address(&self) -> Result<(BaseUrl, Option<SimHandle>), RunError> {
+    fn addresses(&self) -> Result<(Vec<BaseUrl>, Option<SimHandle>), RunError> {
         let Some(config) = self.sim.clone() else {
-            return Ok((self.plan.endpoint.url().clone(), None));
+            return Ok((self.plan.endpoint.targets.iter().map(|target| target.url.clone()).collect(), None));
         };
         let tokenizer = match &self.tokenizer {
             Some(tokenizer) => tokenizer.clone(),
@@ -271,7 +260,7 @@ impl Job {
         };
         let handle = aiperf_sim::start(config, tokenizer, SocketAddr::from(([127, 0, 0, 1], 0)))?;
         let url = loopback(self.plan.endpoint.url(), handle.addr());
-        Ok((url, Some(handle)))
+        Ok((vec![url], Some(handle)))
     }
 
     /// How the server counts what it is sent first, if it can be asked.
@@ -286,7 +275,9 @@ impl Job {
         }
         let warmup = self.plan.phases.first().is_some_and(|phase| phase.kind == PhaseKind::Warmup);
         // What is wrong with it is told by the phase that sends it.
-        let Ok(first) = composer.prepared(Visit { session: 0, warmup }) else { return Ok(None) };
+        let Ok(first) = composer.prepared(self.first(), Visit { session: 0, warmup }) else {
+            return Ok(None);
+        };
         let Some(turn) = first.turns.first() else { return Ok(None) };
         let Some(sent) = self.body_counter().and_then(|mut c| c.body(&turn.body)) else { return Ok(None) };
         let asked = Asked {
@@ -304,16 +295,16 @@ impl Job {
 
     /// Counts again beside the run what was made to a length, if that is wanted and there is something to count with.
     fn verifier(&self) -> Result<Option<Verifier>, RunError> {
-        let all = match self.plan.verify_lengths {
-            VerifyLengths::All => true,
-            VerifyLengths::Sample => false,
+        let chosen = match self.plan.verify_lengths {
+            VerifyLengths::All => Recounted::All,
+            VerifyLengths::Sample => Recounted::Sample,
             VerifyLengths::Off => return Ok(None),
         };
         if !is_synthetic(&self.plan) {
             return Ok(None);
         }
         let counters = self.body_counter().zip(self.body_counter());
-        counters.map(|(own, theirs)| Verifier::start(all, [own, theirs])).transpose()
+        counters.map(|(own, theirs)| Verifier::start(chosen, [own, theirs])).transpose()
     }
 
     /// Counts what is sent and received; `None` when the server's counts are used.

@@ -15,12 +15,17 @@ mod artifacts;
 mod ask;
 mod control;
 mod count;
+#[cfg(test)]
+mod ended_toys;
 mod error;
 mod finish;
 mod handover;
+mod health;
 mod history;
 mod interrupt;
+mod item;
 mod job;
+mod limit;
 mod live;
 mod phase;
 mod prepare;
@@ -28,6 +33,8 @@ mod progress;
 mod reader;
 mod ring;
 mod shard;
+mod spill;
+mod starts;
 #[cfg(test)]
 mod toys;
 mod verify;

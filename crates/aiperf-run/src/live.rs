@@ -1,6 +1,6 @@
 //! What can be told while the run goes on: counts and the latest latencies, kept by the reader, read by the screen.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use tokio::sync::Notify;
 
@@ -10,25 +10,43 @@ const REMEMBERED: usize = 1024;
 /// Shared between the reader (writes once per batch) and the screen (reads some times a second).
 #[derive(Debug, Default)]
 pub(crate) struct Live {
-    inner: Mutex<Latest>,
+    /// By phase.
+    inner: Mutex<Vec<Latest>>,
     changed: Notify,
+    /// Failed and ended requests when a phase's threshold was passed.
+    too_many: OnceLock<(u64, u64)>,
+    passed: Notify,
 }
 
-/// Counts of the current phase and its latest values.
+/// Counts of a phase and its latest values.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Latest {
-    /// Whole answers.
-    pub completed: u64,
-    /// Failures.
-    pub failed: u64,
-    /// Dropped on purpose.
-    pub cancelled: u64,
+    /// What ended.
+    pub counts: Counts,
     /// Time to first token, milliseconds.
     pub ttft_ms: Window,
     /// Inter-token latency, milliseconds.
     pub itl_ms: Window,
     /// Request latency, milliseconds.
     pub latency_ms: Window,
+}
+
+/// Requests of a phase that ended and were read.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Whole answers.
+    pub completed: u64,
+    /// Failures.
+    pub failed: u64,
+    /// Dropped on purpose.
+    pub cancelled: u64,
+}
+
+impl Counts {
+    /// All of them.
+    pub(crate) const fn ended(&self) -> u64 {
+        self.completed + self.failed + self.cancelled
+    }
 }
 
 /// The last values of one metric.
@@ -64,32 +82,56 @@ impl Window {
 }
 
 impl Live {
-    /// Changes the counts.
-    pub(crate) fn update(&self, change: impl FnOnce(&mut Latest)) {
-        change(&mut self.inner.lock().unwrap_or_else(PoisonError::into_inner));
+    /// Changes the counts of `phase`.
+    pub(crate) fn update(&self, phase: u16, change: impl FnOnce(&mut Latest)) {
+        let mut phases = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = usize::from(phase);
+        if phases.len() <= at {
+            phases.resize_with(at + 1, Latest::default);
+        }
+        change(&mut phases[at]);
+        drop(phases);
         self.changed.notify_waiters();
     }
 
-    /// Waits until the reader has seen `ended` requests of this phase.
-    pub(crate) async fn caught_up(&self, ended: u64) {
+    /// Too many requests failed: `failed` of `ended`. The first call counts.
+    pub(crate) fn pass_threshold(&self, failed: u64, ended: u64) {
+        let _ = self.too_many.set((failed, ended));
+        self.passed.notify_one();
+    }
+
+    /// Resolves when too many requests failed, with how many and of how many.
+    pub(crate) async fn too_many_failed(&self) -> (u64, u64) {
+        loop {
+            let passed = self.passed.notified();
+            if let Some(counts) = self.too_many.get() {
+                return *counts;
+            }
+            passed.await;
+        }
+    }
+
+    /// Waits until the reader has seen `ended` requests of `phase`.
+    pub(crate) async fn caught_up(&self, phase: u16, ended: u64) {
         loop {
             let changed = self.changed.notified();
-            let latest = self.read();
-            if latest.completed + latest.failed + latest.cancelled >= ended {
+            if self.counts(phase).ended() >= ended {
                 return;
             }
             changed.await;
         }
     }
 
-    /// A copy of the counts.
-    pub(crate) fn read(&self) -> Latest {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// A copy of what is known of `phase`.
+    pub(crate) fn read(&self, phase: u16) -> Latest {
+        let phases = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        phases.get(usize::from(phase)).cloned().unwrap_or_default()
     }
 
-    /// Forgets everything, for a new phase.
-    pub(crate) fn reset(&self) {
-        self.update(|latest| *latest = Latest::default());
+    /// The counts of `phase` alone.
+    pub(crate) fn counts(&self, phase: u16) -> Counts {
+        let phases = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        phases.get(usize::from(phase)).map(|latest| latest.counts).unwrap_or_default()
     }
 }
 

@@ -1,12 +1,15 @@
-//! What the shards of one phase share: plain counters and one permit count. No message is exchanged per request.
+//! What the shards of one phase share: plain counters and permit counts. No message is exchanged per request.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
+use aiperf_core::outcome::CancelReason;
 use aiperf_core::plan::PhasePlan;
-use aiperf_load::PhaseWindow;
-use tokio::sync::Semaphore;
+use aiperf_data::Workload;
+use aiperf_load::{FixedSchedule, PhaseWindow};
+use tokio::sync::Notify;
 
+use crate::limit::Limits;
 use crate::prepare::Prepared;
 use crate::ring::Ring;
 
@@ -21,12 +24,76 @@ pub(crate) struct Phase {
     pub window: PhaseWindow,
     /// Bodies, in session order.
     pub ring: Arc<Ring<Arc<Prepared>>>,
-    /// Places for live sessions in open loop; `None` is no limit. In closed loop each shard holds its share of places.
-    pub permits: Option<Semaphore>,
-    /// Next session of a closed loop.
+    /// What may be at once.
+    pub limits: Limits,
+    /// When sessions start, where that is not when a place is free.
+    pub starts: Starts,
+    /// Sessions that earlier phases used up.
+    pub base: u64,
+    /// Next session, where sessions are numbered as they start.
     pub next_session: AtomicU64,
+    /// Requests on the wire to each server.
+    pub to_targets: Vec<AtomicU64>,
     /// What happened so far.
     pub counters: Counters,
+    /// A shard's wish that the run stop.
+    pub stop: Stop,
+    /// The cap on requests was reached.
+    pub spent: Notify,
+}
+
+/// When the sessions of a phase start.
+#[derive(Debug, Clone)]
+pub(crate) enum Starts {
+    /// Whenever a place is free.
+    Places,
+    /// At each arrival; the number of the arrival is that of the session.
+    Arrivals,
+    /// At each arrival that no turn of an earlier session is ready for.
+    Ticks,
+    /// At the times of the workload.
+    Schedule(Arc<FixedSchedule>),
+    /// As users come, each with a clock of its own.
+    Users(Arc<Users>),
+}
+
+/// Users who together send at a rate, and what they say.
+#[derive(Debug)]
+pub(crate) struct Users {
+    /// Requests per second of all together.
+    pub per_second: f64,
+    /// How many at a time.
+    pub users: u32,
+    /// Turns of a conversation in the mean.
+    pub mean_turns: u32,
+    /// Where their conversations come from.
+    pub workload: Arc<dyn Workload>,
+}
+
+/// A shard's wish that the run stop, seen by the control.
+#[derive(Debug, Default)]
+pub(crate) struct Stop {
+    reason: OnceLock<CancelReason>,
+    wanted: Notify,
+}
+
+impl Stop {
+    /// Asks for the stop; the first reason stands.
+    pub(crate) fn ask(&self, reason: CancelReason) {
+        let _ = self.reason.set(reason);
+        self.wanted.notify_one();
+    }
+
+    /// The reason, once there is one.
+    pub(crate) async fn wanted(&self) -> CancelReason {
+        loop {
+            let wanted = self.wanted.notified();
+            if let Some(reason) = self.reason.get() {
+                return *reason;
+            }
+            wanted.await;
+        }
+    }
 }
 
 /// Counts of one phase.
@@ -40,11 +107,19 @@ pub(crate) struct Counters {
     pub ended: AtomicU64,
     /// Requests that came due and were not sent.
     pub unsent: AtomicU64,
+    /// Of these, left out by the policy for arrivals without a place.
+    pub skipped: AtomicU64,
     /// The highest session that sent a request, plus one: so many conversations are used up.
     pub sessions: AtomicU64,
 }
 
 impl Counters {
+    /// A request came due and is not sent.
+    pub(crate) fn leave_out(&self) {
+        self.scheduled.fetch_add(1, Ordering::Relaxed);
+        self.unsent.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Requests on the wire.
     pub(crate) fn in_flight(&self) -> u64 {
         let ended = self.ended.load(Ordering::Relaxed);
@@ -56,12 +131,13 @@ impl Phase {
     /// Claims the right to send one request at `now_ns`: false when a cap was reached or sending is over.
     pub(crate) fn claim(&self, now_ns: u64) -> bool {
         // The count never passes the cap, not even for a moment: others read it as the number sent.
-        self.counters
-            .sent
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |sent| {
-                self.window.may_send(sent, now_ns).then_some(sent + 1)
-            })
-            .is_ok()
+        let before = self.counters.sent.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |sent| {
+            self.window.may_send(sent, now_ns).then_some(sent + 1)
+        });
+        if before.is_ok_and(|sent| sent + 1 == self.window.max_requests) {
+            self.spent.notify_one();
+        }
+        before.is_ok()
     }
 
     /// Whether nothing more is sent, whatever comes due: the cap was reached, or no more bodies come.

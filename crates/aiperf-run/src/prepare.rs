@@ -12,6 +12,7 @@ use aiperf_core::conversation::{ContextMode, Conversation, TurnLength};
 use aiperf_core::plan::{PhaseKind, Plan};
 use aiperf_core::text::for_terminal;
 use aiperf_data::{Sequential, Visit, Workload};
+use aiperf_load::FixedSchedule;
 use aiperf_net::{Endpoint, Request};
 use bytes::Bytes;
 
@@ -55,6 +56,8 @@ pub(crate) struct PreparedTurn {
     pub requested_osl: Option<u64>,
     /// Think time after the turn before it.
     pub delay_ns: Option<u64>,
+    /// The workload's own time for it.
+    pub at_ns: Option<u64>,
 }
 
 impl Prepared {
@@ -69,7 +72,7 @@ impl Prepared {
 }
 
 /// The sessions of a phase.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Sessions {
     /// How many went before them in the run.
     pub base: u64,
@@ -77,6 +80,8 @@ pub(crate) struct Sessions {
     pub limit: u64,
     /// They belong to a warm-up.
     pub warmup: bool,
+    /// Which conversations they take, in this order and each once; otherwise all of them one after the other, again and again.
+    pub order: Option<Arc<FixedSchedule>>,
 }
 
 /// What a composer is made of.
@@ -95,8 +100,8 @@ pub(crate) struct ComposerSetup {
 /// Makes prepared conversations.
 pub(crate) struct Composer {
     setup: ComposerSetup,
-    /// Conversations before this one are in `inputs.json`.
-    written: usize,
+    /// Which conversations are in `inputs.json`: a bit each.
+    written: Vec<u64>,
     kept: Vec<Arc<Prepared>>,
     kept_bytes: usize,
 }
@@ -104,17 +109,23 @@ pub(crate) struct Composer {
 impl Composer {
     /// A composer that has made nothing yet.
     pub(crate) fn new(setup: ComposerSetup) -> Self {
-        Self { setup, written: 0, kept: Vec::new(), kept_bytes: 0 }
+        Self { setup, written: Vec::new(), kept: Vec::new(), kept_bytes: 0 }
     }
 
     /// Fills `ring` with the sessions of a phase. Ends after the last one or when the ring closes.
     pub(crate) fn fill(&mut self, ring: &Ring<Arc<Prepared>>, sessions: Sessions) -> Result<(), RunError> {
-        for session in 0..sessions.limit {
+        let listed = sessions.order.as_ref().map(|schedule| schedule.entries());
+        let limit = listed.map_or(u64::MAX, |entries| entries.len() as u64).min(sessions.limit);
+        for session in 0..limit {
             if ring.is_closed() {
                 break;
             }
             let visit = Visit { session: sessions.base + session, warmup: sessions.warmup };
-            let prepared = self.prepared(visit).inspect_err(|_| ring.close())?;
+            let entry = match listed {
+                Some(entries) => entries[session as usize].conversation,
+                None => self.entry_for(visit.session),
+            };
+            let prepared = self.prepared(entry, visit).inspect_err(|_| ring.close())?;
             let bytes = prepared.bytes() as u64;
             if ring.put(prepared, bytes).is_err() {
                 break;
@@ -128,19 +139,33 @@ impl Composer {
         self.setup.inputs
     }
 
-    /// What the session of `visit` sends.
-    pub(crate) fn prepared(&mut self, visit: Visit) -> Result<Arc<Prepared>, RunError> {
-        let entry = Sequential::new(self.setup.workload.len()).entry_for(visit.session);
-        // Sampling is sequential, so the kept ones are the first ones.
+    /// The conversation that session number `session` of the run takes, where they are taken in order.
+    pub(crate) fn entry_for(&self, session: u64) -> usize {
+        Sequential::new(self.setup.workload.len()).entry_for(session)
+    }
+
+    /// Notes that a conversation is in `inputs.json`; `false` when it was before.
+    fn is_new(&mut self, entry: usize) -> bool {
+        let (word, bit) = (entry / 64, 1 << (entry % 64));
+        if self.written.len() <= word {
+            self.written.resize(word + 1, 0);
+        }
+        let was = self.written[word] & bit != 0;
+        self.written[word] |= bit;
+        !was
+    }
+
+    /// What the session of `visit` sends, which takes conversation `entry`.
+    pub(crate) fn prepared(&mut self, entry: usize, visit: Visit) -> Result<Arc<Prepared>, RunError> {
+        // The first ones are kept, as far as they were taken in order.
         if let Some(kept) = self.kept.get(entry) {
             return Ok(kept.clone());
         }
         let prepared = Arc::new(self.compose(entry, visit)?);
-        if entry == self.written {
-            self.written += 1;
-            if let Some(inputs) = &mut self.setup.inputs {
-                inputs.entry(&prepared.id, prepared.turns.iter().map(|t| t.body.as_ref()));
-            }
+        if self.is_new(entry)
+            && let Some(inputs) = &mut self.setup.inputs
+        {
+            inputs.entry(&prepared.id, prepared.turns.iter().map(|t| t.body.as_ref()));
         }
         let bytes = prepared.bytes();
         let is_useful = self.setup.repeats && !self.setup.workload.is_marked();
@@ -183,6 +208,7 @@ impl Composer {
             made,
             requested_osl: turn.max_tokens,
             delay_ns: turn.delay_ns,
+            at_ns: turn.at_ns,
         })
     }
 }
@@ -256,7 +282,7 @@ mod tests {
 
     fn one(conversation: Conversation, must_count: bool) -> (Arc<Prepared>, u64) {
         let toy = Arc::new(Toy::new(None));
-        let prepared = composer(vec![conversation], toy.clone(), must_count).prepared(Visit::default());
+        let prepared = composer(vec![conversation], toy.clone(), must_count).prepared(0, Visit::default());
         (prepared.expect("it encodes"), toy.counted.load(Ordering::Relaxed))
     }
 
@@ -318,13 +344,15 @@ mod tests {
         setup.repeats = true;
         let mut composer = Composer::new(setup);
         let mut ids = Vec::new();
-        for sessions in
-            [Sessions { base: 0, limit: 2, warmup: true }, Sessions { base: 2, limit: 3, warmup: false }]
-        {
+        for sessions in [
+            Sessions { base: 0, limit: 2, warmup: true, order: None },
+            Sessions { base: 2, limit: 3, warmup: false, order: None },
+        ] {
             let ring = Ring::new(4, Ahead { items: 4, bytes: 0 });
+            let limit = sessions.limit;
             composer.fill(&ring, sessions).expect("all is well");
             let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-            let taken = (0..sessions.limit).map(|s| runtime.block_on(ring.take(s)).expect("it is there"));
+            let taken = (0..limit).map(|s| runtime.block_on(ring.take(s)).expect("it is there"));
             ids.extend(taken.map(|p| p.id.clone()));
         }
         (ids, composer.kept.len())
@@ -361,7 +389,7 @@ mod tests {
         }));
         setup.endpoint = Arc::new(Endpoint::new(&toys::endpoint(EndpointKind::Completions)));
         setup.counter = Some(BodyCounter::new(toy, setup.endpoint.clone(), 1, None));
-        let prepared = Composer::new(setup).prepared(Visit::default()).expect("it encodes");
+        let prepared = Composer::new(setup).prepared(0, Visit::default()).expect("it encodes");
         assert_eq!(prepared.turns[0].isl, Some(3));
     }
 }

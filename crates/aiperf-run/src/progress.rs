@@ -100,19 +100,22 @@ impl Progress {
         }
     }
 
-    /// The phase is over.
-    pub(crate) fn end(&mut self, moment: &Moment) {
+    /// A phase is over; another one may have started before.
+    pub(crate) fn end(&mut self, plan: &PhasePlan, moment: &Moment) {
+        let line = || format!("{} done: {}", title(plan), describe(plan, moment));
+        let is_shown = |shown: &Option<PhasePlan>| shown.as_ref().is_some_and(|s| s.name == plan.name);
         match self {
-            Self::Bar(b) => {
+            Self::Bar(b) if is_shown(&b.plan) => {
                 b.bar.finish_and_clear();
-                if let Some(plan) = b.plan.take() {
-                    say_line(&format!("{} done: {}", title(&plan), describe(&plan, moment)));
-                }
+                b.plan = None;
+                say_line(&line());
             }
+            Self::Bar(b) => b.bar.suspend(|| say_line(&line())),
             Self::Lines(l) => {
-                if let Some(plan) = l.plan.take() {
-                    say_line(&format!("{} done: {}", title(&plan), describe(&plan, moment)));
+                if is_shown(&l.plan) {
+                    l.plan = None;
                 }
+                say_line(&line());
             }
             Self::Silent => {}
         }
@@ -187,11 +190,11 @@ fn describe(plan: &PhasePlan, m: &Moment) -> String {
     } else if let Some(v) = m.latest.latency_ms.quantile(0.5) {
         part(format_args!("latency {v:.1} ms"));
     }
-    if m.latest.failed > 0 {
-        part(format_args!("{} failed", m.latest.failed));
+    if m.latest.counts.failed > 0 {
+        part(format_args!("{} failed", m.latest.counts.failed));
     }
-    if m.latest.cancelled > 0 {
-        part(format_args!("{} cancelled", m.latest.cancelled));
+    if m.latest.counts.cancelled > 0 {
+        part(format_args!("{} cancelled", m.latest.counts.cancelled));
     }
     let done = fraction(plan, m);
     if m.draining {
@@ -234,7 +237,7 @@ mod tests {
     #[test]
     fn a_timed_phase_tells_time() {
         let mut m = moment(10, 2_000_000_000);
-        m.latest.failed = 3;
+        m.latest.counts.failed = 3;
         let text = describe(&plan(None, Some(10_000_000_000)), &m);
         assert_eq!(
             text,

@@ -1,31 +1,37 @@
 //! Behind the run: turns ended requests into records.
 //!
 //! For each: read the answer out of the bytes, count its tokens, let the formulas run, append a line to the files, drop the
-//! bytes. One thread, at lower priority than the shards.
+//! bytes. One thread, at lower priority than the shards. What it appended is in the file within a second, busy or idle.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use aiperf_core::exchange::Exchange;
 use aiperf_core::outcome::{Disposition, Outcome};
-use aiperf_core::plan::{EndpointPlan, ExportLevel, PhaseKind, Plan};
+use aiperf_core::plan::{EndpointPlan, ExportLevel, PhaseKind, PhasePlan, Plan};
 use aiperf_core::time::{ClockAnchor, ns_to_ms, ns_to_seconds};
 use aiperf_core::url::BaseUrl;
+use aiperf_load::FailureThreshold;
 use aiperf_metrics::{
     Capabilities, ChunkFact, ErrorSummary, Facts, LengthFacts, LengthLedger, Recorder, Value, WireFacts,
 };
 use aiperf_net::sse::SseScanner;
 use aiperf_net::{Answer, Client, Endpoint};
+use aiperf_os::mono_ns;
 use aiperf_report::Verified;
 use aiperf_report::jsonl::{self, Meta, PhaseMeta};
 use aiperf_report::raw::{self, Raw, Responses};
 
-use crate::artifacts::{Folder, Spool};
+use crate::artifacts::{Folder, Scratch, Spool};
 use crate::count::BodyCounter;
 use crate::error::RunError;
-use crate::handover::Incoming;
+use crate::handover::{HandoverStats, Incoming, Taken};
+use crate::item::{Item, Needs};
 use crate::live::{Latest, Live};
-use crate::shard::Ended;
 use crate::verify::{Claim, Verifier};
+
+/// Lines stay in memory no longer than this while others come.
+const FLUSH_NS: u64 = 250_000_000;
 
 /// What a reader is made of.
 pub(crate) struct ReaderSetup<'a> {
@@ -37,8 +43,8 @@ pub(crate) struct ReaderSetup<'a> {
     /// Counts answers, and requests that repeat them; `None` when the server's counts are used.
     pub counter: Option<BodyCounter>,
     pub live: Arc<Live>,
-    /// Where requests go, for the headers in raw records.
-    pub url: BaseUrl,
+    /// The servers, for the headers in raw records.
+    pub urls: Vec<BaseUrl>,
     /// Our counts are those of rendered requests.
     pub rendered: bool,
     /// Counts requests again.
@@ -100,6 +106,8 @@ pub(crate) struct Collected {
     pub files: Vec<(&'static str, Spool)>,
     /// What counting again came to.
     pub verified: Option<Verified>,
+    /// How far the reader was behind.
+    pub handover: HandoverStats,
     /// What went wrong behind the run.
     pub problems: Vec<RunError>,
 }
@@ -119,7 +127,13 @@ impl Collected {
                 malformed: Malformed::default(),
             })
             .collect();
-        Self { phases, files: Vec::new(), verified: None, problems: Vec::new() }
+        Self {
+            phases,
+            files: Vec::new(),
+            verified: None,
+            handover: HandoverStats::default(),
+            problems: Vec::new(),
+        }
     }
 }
 
@@ -133,6 +147,8 @@ struct PhaseName {
 
 /// See the module.
 pub(crate) struct Reader {
+    /// Of each phase.
+    thresholds: Vec<Option<FailureThreshold>>,
     endpoint: Arc<Endpoint>,
     counter: Option<BodyCounter>,
     live: Arc<Live>,
@@ -143,13 +159,15 @@ pub(crate) struct Reader {
     collected: Collected,
     records: Option<Spool>,
     raw: Option<RawFile>,
+    scratch: Scratch,
+    flushed_ns: u64,
 }
 
 /// The file of whole requests and answers.
 struct RawFile {
     spool: Spool,
     plan: EndpointPlan,
-    url: BaseUrl,
+    urls: Vec<BaseUrl>,
 }
 
 impl Reader {
@@ -163,7 +181,7 @@ impl Reader {
             endpoint,
             counter,
             live,
-            url,
+            urls,
             rendered,
             verifier,
         } = setup;
@@ -174,7 +192,7 @@ impl Reader {
         let raw = (level >= ExportLevel::Raw)
             .then(|| -> Result<_, RunError> {
                 let spool = Spool::create(folder.raw_jsonl(), true)?;
-                Ok(RawFile { spool, plan: plan.endpoint.clone(), url })
+                Ok(RawFile { spool, plan: plan.endpoint.clone(), urls })
             })
             .transpose()?;
         let mut profiling = 0;
@@ -193,27 +211,96 @@ impl Reader {
             })
             .collect();
         let collected = Collected::empty(plan, anchor, capabilities);
-        Ok(Self { endpoint, counter, live, anchor, names, rendered, verifier, collected, records, raw })
+        let threshold = |phase: &PhasePlan| {
+            let share = phase.failed_threshold.filter(|_| phase.kind == PhaseKind::Profiling)?;
+            Some(FailureThreshold::new(share, phase.concurrency))
+        };
+        Ok(Self {
+            thresholds: plan.phases.iter().map(threshold).collect(),
+            endpoint,
+            counter,
+            live,
+            anchor,
+            names,
+            rendered,
+            verifier,
+            collected,
+            records,
+            raw,
+            scratch: folder.scratch(),
+            flushed_ns: 0,
+        })
+    }
+
+    /// Says it once when too many requests of a phase failed.
+    fn watch(&mut self, phase: usize, failed: bool) {
+        if let Some(threshold) = &mut self.thresholds[phase]
+            && threshold.note(failed)
+        {
+            let (failed, ended) = threshold.counts();
+            self.live.pass_threshold(failed, ended);
+        }
+    }
+
+    /// What of bodies it looks at.
+    pub(crate) fn needs(&self) -> Needs {
+        Needs {
+            raw: self.raw.is_some(),
+            uncounted: self.counter.is_some(),
+            recount: self.verifier.as_ref().map(Verifier::chosen),
+        }
     }
 
     /// Reads until the last shard is gone.
-    pub(crate) fn run(mut self, ended: &Incoming) -> Collected {
+    pub(crate) fn run(mut self, mut incoming: Incoming) -> Collected {
         // Only words headers here; it opens no connection. It belongs to one thread, so it is made in this one. Shards make the same one
         // first and fail the run if it cannot be made.
-        let sender = self.raw.as_ref().and_then(|raw| Client::new(&raw.plan, &raw.url, None).ok());
-        while let Some(batch) = ended.recv() {
-            let mut seen = Latest::default();
-            for one in batch {
-                self.read(one, sender.as_ref(), &mut seen);
+        let senders =
+            self.raw.iter().flat_map(|raw| raw.urls.iter().map(|url| Client::new(&raw.plan, url, None).ok()));
+        let senders: Vec<Option<Client>> = senders.collect();
+        let mut last_phase = 0;
+        loop {
+            // By phase: where one starts before the other is over, a batch has requests of both.
+            let mut seen: BTreeMap<u16, Latest> = BTreeMap::new();
+            match incoming.take() {
+                Taken::Requests(items) => {
+                    for item in items {
+                        let sender = senders.get(usize::from(item.ticket.target)).and_then(Option::as_ref);
+                        last_phase = item.ticket.phase;
+                        let phase = seen.entry(last_phase).or_default();
+                        self.read(item, sender, phase);
+                    }
+                }
+                Taken::Unreadable(requests, source) => {
+                    // Nothing is known of them any more but that they were sent.
+                    seen.entry(last_phase).or_default().counts.failed = requests;
+                    self.collected.problems.push(RunError::Artifact {
+                        action: "read back requests that were written to a file in",
+                        path: self.scratch.dir().to_owned(),
+                        source,
+                    });
+                }
+                Taken::Over => break,
             }
-            self.live.update(|latest| latest.absorb(&seen));
-            if ended.is_empty() {
-                // Nothing more to do right now: a person who looks at the files sees what there is.
+            for (phase, seen) in seen {
+                self.live.update(phase, |latest| latest.absorb(&seen));
+            }
+            // With nothing more to do right now, a person who looks at the files sees what there is.
+            let now_ns = mono_ns();
+            if incoming.is_empty() || now_ns.saturating_sub(self.flushed_ns) >= FLUSH_NS {
                 self.flush();
+                self.flushed_ns = now_ns;
             }
         }
         self.flush();
         let Self { mut collected, records, raw, verifier, .. } = self;
+        collected.handover = incoming.finish();
+        let HandoverStats { most_requests, most_bytes, spilled_requests, spilled_bytes, .. } =
+            &collected.handover;
+        tracing::info!(
+            "at most {most_requests} requests ({most_bytes} bytes) waited for the reader; {spilled_requests} of all went through a \
+             file ({spilled_bytes} bytes)"
+        );
         match verifier.map(Verifier::finish).transpose() {
             Ok(recount) => {
                 for (phase, correction) in recount.iter().flat_map(|r| &r.corrections) {
@@ -237,18 +324,17 @@ impl Reader {
         }
     }
 
-    fn read(&mut self, ended: Ended, sender: Option<&Client>, seen: &mut Latest) {
-        let Ended { ticket, exchange, prepared, body, answer } = ended;
+    fn read(&mut self, item: Item, sender: Option<&Client>, seen: &mut Latest) {
+        let Item { number, ticket, exchange, turn, body, answer, own } = item;
         let answer = answer.unwrap_or_else(|| self.endpoint.read(&exchange));
         let outcome = match (&exchange.disposition, &answer.failure) {
             (Disposition::Cancelled { .. }, _) => Outcome::Cancelled,
             (_, Some(_)) => Outcome::Failed,
             (_, None) => Outcome::Completed,
         };
-        let number = usize::from(ticket.turn);
-        let turn = &prepared.turns[number];
-        let as_sent = turn.list.is_some().then_some(&body[..]);
-        let counts = self.count(&answer, turn.isl, as_sent, prepared.is_remembered(number));
+        self.watch(usize::from(ticket.phase), outcome == Outcome::Failed);
+        let as_sent = turn.is_part.then_some(&body[..]);
+        let counts = self.count(&answer, turn.isl, as_sent, turn.is_remembered);
         let facts = Facts {
             outcome,
             start_ns: exchange.stamps.start_ns,
@@ -256,7 +342,7 @@ impl Reader {
             scheduled_ns: ticket.scheduled_ns,
             chunks: chunks(&answer),
             isl: counts.isl,
-            asked_isl: turn.length.map(|l| l.asked),
+            asked_isl: turn.asked,
             output_tokens: counts.output,
             reasoning_tokens: counts.reasoning,
             requested_osl: turn.requested_osl,
@@ -265,7 +351,7 @@ impl Reader {
         };
         // What the server counted is no count of ours.
         let sent = counts.isl.filter(|_| self.counter.is_some());
-        let later = number > 0 && turn.list.is_some();
+        let later = ticket.turn > 0 && turn.is_part;
         let made = turn.made;
         let at = usize::from(ticket.phase);
         let lengths = LengthFacts {
@@ -274,14 +360,15 @@ impl Reader {
             sent,
             counted: answer.usage.and_then(|u| u.prompt_tokens),
             later,
-            prompt: (prepared.entry as u64) << 16 | u64::from(ticket.turn),
+            prompt: (ticket.entry as u64) << 16 | u64::from(ticket.turn),
         };
         if let Some(verifier) = &mut self.verifier {
             // How much of a rendered request is a later turn's own part, the request does not tell.
             if let Some(said) = made.filter(|_| !(later && self.rendered)) {
-                verifier.offer(|| Claim {
-                    prepared: prepared.clone(),
+                verifier.offer(number, || Claim {
+                    conversation: turn.conversation.clone(),
                     turn: ticket.turn,
+                    own,
                     said,
                     facts: lengths,
                     phase: at,
@@ -309,7 +396,7 @@ impl Reader {
             &ticket,
             &exchange,
             &self.anchor,
-            &prepared.id,
+            &turn.conversation,
             PhaseMeta {
                 kind: name.kind,
                 index: name.index,
@@ -414,9 +501,9 @@ fn chunks(answer: &Answer) -> Vec<ChunkFact> {
 impl Latest {
     fn add(&mut self, outcome: Outcome, facts: &Facts, values: &aiperf_metrics::RecordValues) {
         match outcome {
-            Outcome::Completed => self.completed += 1,
-            Outcome::Cancelled => self.cancelled += 1,
-            Outcome::Failed | Outcome::Lost | Outcome::Unsent => self.failed += 1,
+            Outcome::Completed => self.counts.completed += 1,
+            Outcome::Cancelled => self.counts.cancelled += 1,
+            Outcome::Failed | Outcome::Lost | Outcome::Unsent => self.counts.failed += 1,
         }
         if outcome != Outcome::Completed {
             return;
@@ -431,9 +518,9 @@ impl Latest {
     }
 
     fn absorb(&mut self, seen: &Self) {
-        self.completed += seen.completed;
-        self.failed += seen.failed;
-        self.cancelled += seen.cancelled;
+        self.counts.completed += seen.counts.completed;
+        self.counts.failed += seen.counts.failed;
+        self.counts.cancelled += seen.counts.cancelled;
         self.ttft_ms.absorb(&seen.ttft_ms);
         self.itl_ms.absorb(&seen.itl_ms);
         self.latency_ms.absorb(&seen.latency_ms);

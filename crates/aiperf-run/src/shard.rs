@@ -4,38 +4,48 @@
 //! this thread, but for the reply that a session's next turn repeats; and nothing is shared per request but a counter or a
 //! permit.
 
+mod closed;
+mod open;
+mod part;
 mod session;
+mod ticks;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use aiperf_core::exchange::Exchange;
 use aiperf_core::outcome::CancelReason;
-use aiperf_core::plan::{EndpointPlan, Pacing};
+use aiperf_core::plan::{ConnectionReuse, EndpointPlan, Pacing, UrlStrategy};
 use aiperf_core::ticket::{Ticket, Uuid};
 use aiperf_core::url::BaseUrl;
-use aiperf_load::{Arrivals, Stage, share};
-use aiperf_net::{Answer, Client, Endpoint};
+use aiperf_data::Sequential;
+use aiperf_load::{Arrivals, Stage, Targets, UserClock, UserSessions, share};
+use aiperf_metrics::ShardHealth;
+use aiperf_net::{Answer, Client, Counters, Endpoint};
 use aiperf_os::deadlines::Deadlines;
 use aiperf_os::mono_ns;
 use aiperf_rng::Key;
 use bytes::Bytes;
 use tokio::runtime::LocalOptions;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
 
+use self::part::Part;
+use self::session::{Arrival, User};
 use crate::error::RunError;
 use crate::handover::Handover;
-use crate::phase::Phase;
+use crate::health::ShardMeter;
+use crate::phase::{Phase, Starts, Users};
 use crate::prepare::Prepared;
 
 /// Ended requests handed over in one message.
 const BATCH: usize = 64;
 /// A batch that is not full waits no longer than this.
 const BATCH_AGE: Duration = Duration::from_millis(20);
+/// Time between two looks at how late this thread is.
+const BEAT_NS: u64 = 10_000_000;
 
 /// A request that ended, on its way to the reader.
 #[derive(Debug)]
@@ -52,17 +62,19 @@ pub(crate) struct Ended {
 /// What a shard is told.
 #[derive(Debug)]
 pub(crate) enum Command {
-    /// Run this phase; answer with [`ShardEvent::PhaseDone`].
+    /// Run this phase, beside those that still run; answer with [`ShardEvent::Sent`] and [`ShardEvent::Done`].
     Phase(Arc<Phase>),
-    /// Stop sending and drop what is in flight.
+    /// Stop sending and drop what is in flight, in all phases.
     Cancel(CancelReason),
 }
 
-/// What a shard tells.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What a shard tells, of the phase with that number.
+#[derive(Debug, PartialEq)]
 pub(crate) enum ShardEvent {
-    /// Its part of the phase is over.
-    PhaseDone,
+    /// It sends nothing more.
+    Sent(u16),
+    /// Its part is over, and what it measured of itself.
+    Done(u16, Box<ShardHealth>),
     /// Its thread is gone.
     Gone,
 }
@@ -74,7 +86,8 @@ pub(crate) struct ShardSetup {
     pub endpoint: EndpointPlan,
     /// Reads the replies that later turns repeat.
     pub api: Arc<Endpoint>,
-    pub url: BaseUrl,
+    /// Where the plan's servers are.
+    pub urls: Vec<BaseUrl>,
     pub tls: Option<Arc<rustls::ClientConfig>>,
     pub seed: u64,
     /// Key of the ids of this run: random, so that no two runs share an id.
@@ -96,25 +109,30 @@ pub(crate) fn run(setup: ShardSetup) -> Result<(), RunError> {
     }
     let _farewell = Farewell(setup.events.clone());
     aiperf_os::sched::set_timer_slack(1);
-    let client = Client::new(&setup.endpoint, &setup.url, setup.tls.clone())?;
+    let clients = setup.urls.iter().map(|url| Client::new(&setup.endpoint, url, setup.tls.clone()));
+    let clients = clients.collect::<Result<Vec<_>, _>>()?;
     // Not a `LocalSet` in a runtime: there, what a socket wakes goes through a shared queue and a second scheduler.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build_local(LocalOptions::default())
         .map_err(RunError::Thread)?;
-    runtime.block_on(serve(setup, client));
+    runtime.block_on(serve(setup, clients));
     Ok(())
 }
 
-async fn serve(setup: ShardSetup, client: Client) {
-    let ShardSetup { index, shards, api, seed, id_key, mut commands, events, ended, .. } = setup;
+async fn serve(setup: ShardSetup, clients: Vec<Client>) {
+    let ShardSetup { index, shards, endpoint, api, seed, id_key, mut commands, events, ended, .. } = setup;
+    let weights = endpoint.targets.iter().map(|target| target.weight);
     let shard = Rc::new(Shard {
         index,
         shards,
         seed,
+        targets: Targets::new(endpoint.url_strategy, weights, seed),
+        counts_targets: endpoint.url_strategy == UrlStrategy::LeastInFlight && clients.len() > 1,
+        reuse: endpoint.reuse,
         ids: IdSource { stream: Key::new(id_key).purpose("run.ids").lane(index as u64), next: Cell::new(0) },
         api,
-        client,
+        clients,
         deadlines: Deadlines::new(),
         batch: RefCell::new(Vec::new()),
         ended,
@@ -123,75 +141,47 @@ async fn serve(setup: ShardSetup, client: Client) {
         let deadlines = shard.deadlines.clone();
         tokio::task::spawn_local(async move { deadlines.drive().await })
     };
-    let mut waiting_cancel = None;
-    'phases: while let Some(command) = commands.recv().await {
-        let phase = match command {
-            Command::Phase(phase) => phase,
-            // Between phases nothing is in flight; the next phase starts cancelled.
-            Command::Cancel(reason) => {
-                waiting_cancel = Some(reason);
-                continue;
-            }
-        };
-        let cancel = Rc::new(Cancel::default());
-        if let Some(reason) = waiting_cancel {
-            cancel.fire(reason);
-        }
-        let mut work = std::pin::pin!(shard.clone().phase(phase.clone(), cancel.clone()));
-        let mut flush = tokio::time::interval(BATCH_AGE);
-        flush.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        loop {
-            tokio::select! {
-                biased;
-                () = &mut work => break,
-                command = commands.recv() => match command {
-                    Some(Command::Cancel(reason)) => {
-                        waiting_cancel = Some(reason);
-                        cancel.fire(reason);
+    // A phase that is told of after the stop starts stopped.
+    let mut stopped = None;
+    let mut parts: Vec<Rc<Part>> = Vec::new();
+    let mut running = JoinSet::new();
+    let mut flush = tokio::time::interval(BATCH_AGE);
+    flush.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            biased;
+            Some(done) = running.join_next(), if !running.is_empty() => {
+                pass_on_panic(&done);
+                if let Ok((number, health)) = done {
+                    shard.flush();
+                    parts.retain(|part| part.phase.number != number);
+                    if events.send(ShardEvent::Done(number, Box::new(health))).is_err() {
+                        break;
                     }
-                    Some(Command::Phase(_)) => tracing::error!("a phase was started inside another"),
-                    None => break 'phases,
-                },
-                _ = flush.tick() => shard.flush(),
+                }
             }
-        }
-        shard.flush();
-        if events.send(ShardEvent::PhaseDone).is_err() {
-            break;
+            command = commands.recv() => match command {
+                Some(Command::Phase(phase)) => {
+                    let part = Part::new(phase, seed, events.clone());
+                    if let Some(reason) = stopped {
+                        part.cancel.fire(reason);
+                    }
+                    parts.push(part.clone());
+                    running.spawn_local(shard.clone().phase(part));
+                }
+                Some(Command::Cancel(reason)) => {
+                    stopped = Some(reason);
+                    parts.iter().for_each(|part| part.cancel.fire(reason));
+                }
+                None => break,
+            },
+            _ = flush.tick(), if !parts.is_empty() => shard.flush(),
         }
     }
     shard.flush();
     driver.abort();
-    tracing::info!("shard {index}: {:?}", shard.client.counters());
-}
-
-/// The wish to drop what is in flight, within one shard.
-#[derive(Debug, Default)]
-struct Cancel {
-    reason: Cell<Option<CancelReason>>,
-    notify: Notify,
-}
-
-impl Cancel {
-    fn fire(&self, reason: CancelReason) {
-        if self.reason.get().is_none() {
-            self.reason.set(Some(reason));
-            self.notify.notify_waiters();
-        }
-    }
-
-    fn fired(&self) -> bool {
-        self.reason.get().is_some()
-    }
-
-    async fn wait(&self) -> CancelReason {
-        loop {
-            let notified = self.notify.notified();
-            if let Some(reason) = self.reason.get() {
-                return reason;
-            }
-            notified.await;
-        }
+    for client in &shard.clients {
+        tracing::info!("shard {index}: {:?}", client.counters());
     }
 }
 
@@ -214,8 +204,13 @@ struct Shard {
     shards: usize,
     seed: u64,
     ids: IdSource,
+    targets: Targets,
+    /// Requests on the wire are counted for each server. All shards touch those counts, so only where they decide.
+    counts_targets: bool,
+    reuse: ConnectionReuse,
     api: Arc<Endpoint>,
-    client: Client,
+    /// One for each server.
+    clients: Vec<Client>,
     deadlines: Deadlines,
     batch: RefCell<Vec<Ended>>,
     ended: Handover,
@@ -223,111 +218,82 @@ struct Shard {
 
 impl Shard {
     /// This shard's part of a phase, until its last request ended.
-    async fn phase(self: Rc<Self>, phase: Arc<Phase>, cancel: Rc<Cancel>) {
+    async fn phase(self: Rc<Self>, part: Rc<Part>) -> (u16, ShardHealth) {
+        let phase = part.phase.clone();
         let over = {
-            let (shard, phase, cancel) = (self.clone(), phase.clone(), cancel.clone());
+            let (shard, part) = (self.clone(), part.clone());
             tokio::task::spawn_local(async move {
-                if phase.window.over_ns != u64::MAX {
-                    shard.deadlines.until(phase.window.over_ns).await;
-                    cancel.fire(CancelReason::GraceOver);
+                if part.phase.window.over_ns != u64::MAX {
+                    shard.deadlines.until(part.phase.window.over_ns).await;
+                    part.cancel.fire(CancelReason::GraceOver);
                 }
             })
         };
         self.deadlines.until(phase.window.start_ns).await;
-        match &phase.plan.pacing {
-            Pacing::FixedSchedule { .. } | Pacing::UserCentric { .. } => {}
-            Pacing::Concurrency => self.clone().closed_loop(&phase, &cancel).await,
-            Pacing::Rate { rate, arrival } => {
+        part.measure(ShardMeter::start(self.index as u16, mono_ns(), &self.counters()));
+        let heart = tokio::task::spawn_local(self.clone().beat(part.clone()));
+        match (&phase.starts, &phase.plan.pacing) {
+            (Starts::Arrivals, Pacing::Rate { rate, arrival }) => {
                 let arrivals = Arrivals::new(rate, *arrival, self.seed, phase.number);
-                self.clone().open_loop(&phase, &cancel, arrivals).await;
+                self.clone().open_loop(&part, (0..).zip(arrivals).map(numbered)).await;
             }
+            (Starts::Ticks, Pacing::Rate { rate, arrival }) => {
+                let arrivals = Arrivals::new(rate, *arrival, self.seed, phase.number);
+                self.clone().ticks(&part, arrivals).await;
+            }
+            (Starts::Schedule(schedule), _) => {
+                let offsets = schedule.entries().iter().map(|entry| entry.offset_ns);
+                self.clone().open_loop(&part, (0..).zip(offsets).map(numbered)).await;
+            }
+            (Starts::Users(users), _) => self.clone().open_loop(&part, arrivals_of(users, phase.base)).await,
+            _ => self.clone().closed_loop(&part).await,
         }
+        part.end().await;
         over.abort();
+        heart.abort();
+        let counters = self.counters();
+        let health = part.measured().map(|meter| meter.finish(mono_ns(), &counters)).unwrap_or_default();
+        (phase.number, health)
     }
 
-    /// One worker per place; each starts the next session as soon as its last one ended.
-    async fn closed_loop(self: Rc<Self>, phase: &Arc<Phase>, cancel: &Rc<Cancel>) {
-        let places = share::places(phase.plan.concurrency.unwrap_or(1), self.index, self.shards);
-        let mut workers = JoinSet::new();
-        for _ in 0..places {
-            let (shard, phase, cancel) = (self.clone(), phase.clone(), cancel.clone());
-            workers.spawn_local(async move {
-                loop {
-                    let over = phase.window.stage(mono_ns()) != Stage::Sending;
-                    if cancel.fired() || over || phase.is_spent() {
-                        return;
-                    }
-                    let session = phase.next_session.fetch_add(1, Ordering::Relaxed);
-                    if !phase.window.admits(session) {
-                        return;
-                    }
-                    shard.session(&phase, &cancel, session, None).await;
-                    // What came for other streams at the same moment is stamped before this one's next request is made and sent:
-                    // in step with each other, 64 streams would else stamp their last chunks up to 64 requests late.
-                    tokio::task::yield_now().await;
-                }
-            });
-            // Each connects and sends before the next one starts, where the server is near; all at once, the first request of
-            // each would be stamped before the connections of all others were made. The kernel may answer a handshake in a
-            // thread of its own that waits for this core, so the core is offered once, too.
-            tokio::task::yield_now().await;
-            std::thread::yield_now();
-            tokio::task::yield_now().await;
-        }
-        join_all(workers).await;
+    /// What happened to connections to all servers.
+    fn counters(&self) -> Counters {
+        self.clients.iter().map(Client::counters).sum()
     }
 
-    /// Starts each of its sessions at its instant, whatever the others do.
-    async fn open_loop(
-        self: Rc<Self>,
-        phase: &Arc<Phase>,
-        cancel: &Rc<Cancel>,
-        arrivals: impl Iterator<Item = u64>,
-    ) {
-        let mut sessions = JoinSet::new();
-        let mut stopped_ns = None;
-        for (session, offset_ns) in arrivals.enumerate() {
-            let session = session as u64;
-            if !phase.window.has_arrival(session, offset_ns) {
-                break;
-            }
-            if !share::owns(session, self.index, self.shards) {
-                continue;
-            }
-            let at_ns = phase.window.start_ns.saturating_add(offset_ns);
-            if stopped_ns.is_none() {
-                if mono_ns() >= at_ns {
-                    // Behind its schedule this loop never waits, and the sessions it started would never come to their turn.
-                    tokio::task::yield_now().await;
-                }
-                tokio::select! {
-                    biased;
-                    _ = cancel.wait() => stopped_ns = Some(mono_ns()),
-                    () = self.deadlines.until(at_ns) => {}
-                }
-            }
-            if let Some(stopped_ns) = stopped_ns {
-                if at_ns > stopped_ns {
-                    break;
-                }
-                // It came due before the stop, though the loop was too late for it.
-                phase.counters.scheduled.fetch_add(1, Ordering::Relaxed);
-                phase.counters.unsent.fetch_add(1, Ordering::Relaxed);
-                continue;
-            }
-            if phase.is_spent() {
-                break;
-            }
-            let (shard, phase, cancel) = (self.clone(), phase.clone(), cancel.clone());
-            sessions.spawn_local(async move {
-                shard.session_with_place(&phase, &cancel, session, at_ns).await;
-            });
-            // Those that ended leave the set as others arrive, so that it holds the live ones only.
-            while let Some(ended) = sessions.try_join_next() {
-                pass_on_panic(ended);
+    /// Measures how late this thread comes to what is due, whatever else it does.
+    async fn beat(self: Rc<Self>, part: Rc<Part>) {
+        loop {
+            let due_ns = mono_ns() + BEAT_NS;
+            self.deadlines.until(due_ns).await;
+            let now_ns = mono_ns();
+            part.meter(|meter| meter.woken(due_ns, now_ns));
+            if part.phase.is_spent() || part.phase.window.stage(now_ns) != Stage::Sending {
+                part.meter(|meter| meter.sending_over(now_ns));
             }
         }
-        join_all(sessions).await;
+    }
+
+    /// Whether session or arrival `index` is this shard's.
+    fn owns(&self, index: u64) -> bool {
+        share::owns(index, self.index, self.shards)
+    }
+
+    /// Resolves when the phase stops sending; never without a duration.
+    async fn sending_over(&self, phase: &Phase) {
+        match phase.window.sending_end_ns {
+            u64::MAX => std::future::pending().await,
+            end_ns => self.deadlines.until(end_ns).await,
+        }
+    }
+
+    /// Resolves when nothing more is to be sent: the run is stopped, or sending is over.
+    async fn stopped(&self, part: &Part) {
+        tokio::select! {
+            biased;
+            _ = part.cancel.wait() => {}
+            () = self.sending_over(&part.phase) => {}
+        }
     }
 
     fn hand_over(&self, ended: Ended) {
@@ -347,27 +313,44 @@ impl Shard {
     }
 }
 
-/// Waits for tasks; a panic in one is passed on, for it means lost requests.
-async fn join_all(mut tasks: JoinSet<()>) {
-    while let Some(ended) = tasks.join_next().await {
-        pass_on_panic(ended);
-    }
+/// Session `session` at an offset from the start of its phase.
+fn numbered((session, at_ns): (u64, u64)) -> Arrival {
+    Arrival { session, at_ns, user: None }
 }
 
-fn pass_on_panic(ended: Result<(), JoinError>) {
+/// The sessions of users, as they start. Sessions are numbered behind `base` others when they take their conversation.
+fn arrivals_of(users: &Users, base: u64) -> impl Iterator<Item = Arrival> {
+    let Users { per_second, users, mean_turns, workload } = users;
+    let clock = UserClock::new(*per_second, *users);
+    let order = Sequential::new(workload.len());
+    let turns_of = move |session| {
+        u32::try_from(workload.turn_count(order.entry_for(base + session))).unwrap_or(u32::MAX)
+    };
+    UserSessions::new(*per_second, *users, *mean_turns, turns_of).map(move |next| {
+        let user = User { id: next.user, turns: next.turns, clock };
+        Arrival { session: next.session, at_ns: next.start_ns, user: Some(user) }
+    })
+}
+
+/// A panic in a task is passed on, for it means lost requests.
+fn pass_on_panic<T>(ended: &Result<T, JoinError>) {
     if let Err(error) = ended
         && error.is_panic()
     {
-        std::panic::resume_unwind(error.into_panic());
+        // The panic itself was told by its own thread's hook.
+        std::panic::resume_unwind(Box::new("a task of the shard panicked"));
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering;
+
+    use aiperf_core::plan::{Arrival as Gaps, EndpointKind, PhasePlan, Saturation};
+
     use super::*;
+    use crate::limit::{Limit, Limits};
     use crate::toys;
-    use aiperf_core::plan::{Arrival, EndpointKind, PhasePlan};
-    use tokio::sync::Semaphore;
 
     /// A shard of its own on its own thread.
     pub(super) struct Alone {
@@ -387,7 +370,7 @@ mod tests {
                 index: 0,
                 shards: 1,
                 api: Arc::new(Endpoint::new(&endpoint)),
-                url: endpoint.url().clone(),
+                urls: endpoint.targets.iter().map(|target| target.url.clone()).collect(),
                 endpoint,
                 tls: None,
                 seed: 1,
@@ -402,7 +385,8 @@ mod tests {
 
         /// Waits until the phase is done, ends the shard, and returns what ended and was not looked at.
         pub(super) fn finish(mut self) -> Vec<Ended> {
-            assert_eq!(self.events.blocking_recv(), Some(ShardEvent::PhaseDone));
+            assert_eq!(self.events.blocking_recv(), Some(ShardEvent::Sent(0)));
+            assert!(matches!(self.events.blocking_recv(), Some(ShardEvent::Done(0, _))));
             drop(self.commands);
             self.thread.join().expect("no panic").expect("no error");
             std::iter::from_fn(|| self.ended.recv()).flatten().collect()
@@ -420,7 +404,7 @@ mod tests {
 
     #[test]
     fn without_bodies_a_phase_ends_long_before_its_time() {
-        let rate = Pacing::steady(1000.0, Arrival::Constant);
+        let rate = Pacing::steady(1000.0, Gaps::Constant);
         for pacing in [Pacing::Concurrency, rate] {
             let plan = PhasePlan { pacing, duration_ns: Some(HOUR_NS), ..toys::closed_loop() };
             let phase = toys::phase(plan, mono_ns());
@@ -432,7 +416,7 @@ mod tests {
 
     #[test]
     fn nothing_comes_due_behind_the_cap() {
-        let pacing = Pacing::steady(1000.0, Arrival::Constant);
+        let pacing = Pacing::steady(1000.0, Gaps::Constant);
         let plan = PhasePlan { pacing, requests: Some(5), ..toys::closed_loop() };
         let phase = toys::phase(plan, mono_ns());
         // Sessions of several turns have reached the cap before as many sessions came due.
@@ -443,7 +427,7 @@ mod tests {
 
     #[test]
     fn who_waits_for_a_body_at_the_end_of_sending_waits_no_longer() {
-        let pacing = Pacing::steady(1000.0, Arrival::Constant);
+        let pacing = Pacing::steady(1000.0, Gaps::Constant);
         let plan = PhasePlan { pacing, duration_ns: Some(3_000_000), ..toys::closed_loop() };
         // No grace ends it, and no body ever comes.
         let phase = toys::phase(plan, mono_ns());
@@ -453,16 +437,19 @@ mod tests {
         assert_eq!((scheduled.load(Ordering::Relaxed), unsent.load(Ordering::Relaxed)), (3, 3));
     }
 
-    /// Runs `arrivals` on a shard of its own, with `cancel`.
-    fn run_arrivals(phase: &Arc<Phase>, cancel: &Rc<Cancel>, arrivals: impl Iterator<Item = u64>) {
+    /// Runs `arrivals` (offsets) on a shard of its own.
+    fn run_arrivals(part: &Rc<Part>, arrivals: impl Iterator<Item = u64>) {
         let endpoint = toys::endpoint(EndpointKind::Chat);
         let shard = Rc::new(Shard {
             index: 0,
             shards: 1,
             seed: 1,
             ids: IdSource { stream: Key::new(1).purpose("run.ids").lane(0), next: Cell::new(0) },
+            targets: Targets::new(UrlStrategy::RoundRobin, [1.0], 1),
+            counts_targets: false,
+            reuse: ConnectionReuse::Pooled,
             api: Arc::new(Endpoint::new(&endpoint)),
-            client: Client::new(&endpoint, endpoint.url(), None).expect("a client"),
+            clients: vec![Client::new(&endpoint, endpoint.url(), None).expect("a client")],
             deadlines: Deadlines::new(),
             batch: RefCell::new(Vec::new()),
             ended: crate::handover::channel().0,
@@ -471,42 +458,97 @@ mod tests {
             .enable_all()
             .build_local(LocalOptions::default())
             .expect("a runtime")
-            .block_on(shard.open_loop(phase, cancel, arrivals));
+            .block_on(shard.open_loop(part, (0..).zip(arrivals).map(numbered)));
+    }
+
+    fn part(phase: Arc<Phase>) -> Rc<Part> {
+        Part::new(phase, 1, mpsc::unbounded_channel().0)
+    }
+
+    fn counts(phase: &Phase) -> [u64; 3] {
+        let counters = &phase.counters;
+        [&counters.scheduled, &counters.unsent, &counters.skipped].map(|c| c.load(Ordering::Relaxed))
+    }
+
+    /// A schedule of a billion arrivals a second, with `places` for sessions.
+    fn crowded(places: Option<u32>, saturation: Saturation) -> Arc<Phase> {
+        let pacing = Pacing::steady(1e9, Gaps::Constant);
+        let mut phase = toys::phase(PhasePlan { pacing, saturation, ..toys::closed_loop() }, mono_ns());
+        let own = Arc::get_mut(&mut phase).expect("nobody else has it");
+        own.limits = Limits { sessions: places.map(Limit::new), ..Limits::default() };
+        phase
     }
 
     #[test]
     fn what_came_due_before_a_stop_is_counted_and_nothing_else() {
-        let pacing = Pacing::steady(1e9, Arrival::Constant);
-        let phase = toys::phase(PhasePlan { pacing, ..toys::closed_loop() }, mono_ns());
-        let cancel = Rc::new(Cancel::default());
+        let phase = crowded(None, Saturation::Queue);
+        let part = part(phase.clone());
         // The loop comes to the third arrival when the run is stopped already; the last one lies ahead.
         let arrivals = [0, 0, 0, 0, HOUR_NS, HOUR_NS].into_iter().enumerate().map(|(i, offset_ns)| {
             if i == 2 {
-                cancel.fire(CancelReason::Interrupted);
+                part.cancel.fire(CancelReason::Interrupted);
             }
             offset_ns
         });
-        run_arrivals(&phase, &cancel, arrivals);
-        let counters = &phase.counters;
-        let (scheduled, unsent) = (&counters.scheduled, &counters.unsent);
-        assert_eq!((scheduled.load(Ordering::Relaxed), unsent.load(Ordering::Relaxed)), (4, 4));
+        run_arrivals(&part, arrivals);
+        assert_eq!(counts(&phase), [4, 4, 0]);
     }
 
     #[test]
     fn a_schedule_that_is_behind_leaves_sessions_their_turn() {
-        let pacing = Pacing::steady(1e9, Arrival::Constant);
-        let mut phase = toys::phase(PhasePlan { pacing, ..toys::closed_loop() }, mono_ns());
-        Arc::get_mut(&mut phase).expect("nobody else has it").permits = Some(Semaphore::new(1));
+        let phase = crowded(Some(1), Saturation::Queue);
+        let limit = phase.limits.sessions.clone().expect("it has one");
         // All are due at once. The first session that runs takes the only place; no body ever comes.
         let mut is_place_taken = false;
         let arrivals = (0..1000).map(|i| {
-            is_place_taken |= phase.permits.as_ref().is_some_and(|p| p.available_permits() == 0);
+            is_place_taken |= limit.try_acquire().is_none();
             if i == 999 {
                 phase.ring.close();
             }
             0
         });
-        run_arrivals(&phase, &Rc::new(Cancel::default()), arrivals);
+        run_arrivals(&part(phase.clone()), arrivals);
         assert!(is_place_taken);
+        // The last one came when no bodies were to come any more.
+        assert_eq!(counts(&phase), [999, 999, 0]);
+    }
+
+    #[test]
+    fn arrivals_without_a_place_are_skipped_where_the_plan_says_so() {
+        let phase = crowded(Some(2), Saturation::Skip);
+        let arrivals = (0..10).inspect(|i| {
+            if *i == 9 {
+                phase.ring.close();
+            }
+        });
+        run_arrivals(&part(phase.clone()), arrivals.map(|_| 0));
+        // Two hold the places and get no body; at the last one it is known that none comes.
+        assert_eq!(counts(&phase), [9, 9, 7]);
+        assert_eq!(phase.next_session.load(Ordering::Relaxed), 2, "who is skipped uses up no conversation");
+    }
+
+    #[test]
+    fn an_arrival_without_a_place_asks_for_a_stop_where_the_plan_says_so() {
+        let phase = crowded(Some(0), Saturation::Abort);
+        run_arrivals(&part(phase.clone()), std::iter::once(0));
+        assert_eq!(counts(&phase), [1, 1, 0]);
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        assert_eq!(runtime.block_on(phase.stop.wanted()), CancelReason::Saturated);
+    }
+
+    #[test]
+    fn a_turn_is_given_the_first_arrival_at_which_it_is_ready() {
+        let part = part(crowded(None, Saturation::Queue));
+        let offer = |since_ns| {
+            let (sender, at) = tokio::sync::oneshot::channel();
+            part.offer(since_ns, sender);
+            at
+        };
+        let (mut late, mut early, gone) = (offer(30), offer(10), offer(5));
+        drop(gone);
+        assert!(part.has_ready() && !part.give(4), "nobody was ready by then");
+        assert!(part.give(20) && !part.give(29) && part.give(31));
+        assert_eq!((early.try_recv(), late.try_recv()), (Ok(20), Ok(31)));
+        assert!(!part.has_ready());
     }
 }

@@ -11,8 +11,10 @@ use aiperf_load::PhaseWindow;
 use aiperf_net::Endpoint;
 use aiperf_tokens::{ChatTemplate, SpecialTokens, Tokenizer};
 use serde_json::Map;
+use tokio::sync::Notify;
 
-use crate::phase::{Counters, Phase};
+use crate::limit::Limits;
+use crate::phase::{Counters, Phase, Starts, Stop};
 use crate::prepare::{Composer, ComposerSetup, Prepared};
 use crate::ring::{Ahead, Ring};
 
@@ -26,14 +28,20 @@ pub(crate) fn closed_loop() -> PhasePlan {
 
 /// A phase that starts at `start_ns`, with an empty ring.
 pub(crate) fn phase(plan: PhasePlan, start_ns: u64) -> Arc<Phase> {
+    let starts = if plan.pacing.is_closed_loop() { Starts::Places } else { Starts::Arrivals };
     Arc::new(Phase {
         number: 0,
         window: PhaseWindow::start(&plan, start_ns),
         plan,
         ring: Arc::new(Ring::new(4, Ahead { items: 4, bytes: 0 })),
-        permits: None,
+        limits: Limits::default(),
+        starts,
+        base: 0,
         next_session: AtomicU64::new(0),
+        to_targets: vec![AtomicU64::new(0)],
         counters: Counters::default(),
+        stop: Stop::default(),
+        spent: Notify::new(),
     })
 }
 
@@ -169,7 +177,7 @@ impl Workload for Given {
 /// A conversation ready for the wire.
 pub(crate) fn prepared(conversation: Conversation) -> Arc<Prepared> {
     let workload = Given { conversations: vec![conversation], marked: false };
-    Composer::new(composer_setup(Arc::new(workload))).prepared(Visit::default()).expect("it encodes")
+    Composer::new(composer_setup(Arc::new(workload))).prepared(0, Visit::default()).expect("it encodes")
 }
 
 /// A tokenizer whose tokens are words.

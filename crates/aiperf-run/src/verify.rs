@@ -5,7 +5,6 @@
 //! queue of bounded length. What was counted to begin with is not looked at: counting it in the same way again would prove nothing. The one who offers a request is never kept waiting: what the queue has no room for is left out of a sample, and
 //! where every request is to be counted, the reader counts that one itself.
 
-use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use aiperf_metrics::{LengthFacts, LengthLedger};
@@ -14,12 +13,8 @@ use crossbeam_channel::{Receiver, Sender, TrySendError};
 
 use crate::count::BodyCounter;
 use crate::error::RunError;
-use crate::prepare::Prepared;
+use crate::item::{OwnBody, Recounted};
 
-/// Requests of a sample that are counted whatever comes, the first ones of the run.
-const FIRST: u64 = 16;
-/// Behind them, one of so many.
-const EVERY: u64 = 64;
 /// Requests that may wait.
 const QUEUE: usize = 64;
 /// Wrong ones that are kept as examples.
@@ -28,8 +23,9 @@ const EXAMPLES: usize = 5;
 /// A turn that was made to a length: the whole request or, where it holds what was said before, its own part of it.
 #[derive(Debug)]
 pub(crate) struct Claim {
-    pub prepared: Arc<Prepared>,
+    pub conversation: String,
     pub turn: u16,
+    pub own: OwnBody,
     /// Tokens it was said to have.
     pub said: u64,
     /// What the ledger of its phase has of the request.
@@ -69,12 +65,12 @@ impl Desk {
     }
 
     fn check(&mut self, claim: &Claim) {
-        let turn = &claim.prepared.turns[usize::from(claim.turn)];
-        let part = turn.list.clone().filter(|_| claim.facts.later);
+        let OwnBody { body, list } = &claim.own;
+        let part = list.clone().filter(|_| claim.facts.later);
         let is_part = part.is_some();
         let counted = match part {
-            Some(list) => Some(self.counter.part(&turn.body, list)),
-            None => self.counter.body(&turn.body),
+            Some(list) => Some(self.counter.part(body, list)),
+            None => self.counter.body(body),
         };
         // One that the template refuses has no length, and nobody said otherwise.
         let Some(counted) = counted else { return };
@@ -96,7 +92,7 @@ impl Desk {
             });
             if verified.examples.len() < EXAMPLES {
                 verified.examples.push(WrongLength {
-                    conversation_id: claim.prepared.id.clone(),
+                    conversation_id: claim.conversation.clone(),
                     turn_index: claim.turn,
                     said: claim.said,
                     counted,
@@ -117,14 +113,15 @@ impl Desk {
 #[derive(Debug)]
 pub(crate) struct Verifier {
     own: Desk,
-    offered: u64,
+    chosen: Recounted,
     queue: Sender<Claim>,
     thread: JoinHandle<Recount>,
 }
 
 impl Verifier {
     /// Starts one that counts all requests or a sample; each of the two who count has its own counter.
-    pub(crate) fn start(all: bool, counters: [BodyCounter; 2]) -> Result<Self, RunError> {
+    pub(crate) fn start(chosen: Recounted, counters: [BodyCounter; 2]) -> Result<Self, RunError> {
+        let all = chosen == Recounted::All;
         let [own, theirs] = counters.map(|counter| Desk::new(counter, all));
         let (queue, claims) = crossbeam_channel::bounded(QUEUE);
         let thread = std::thread::Builder::new()
@@ -134,17 +131,20 @@ impl Verifier {
                 theirs.work(&claims)
             })
             .map_err(RunError::Thread)?;
-        Ok(Self { own, offered: 0, queue, thread })
+        Ok(Self { own, chosen, queue, thread })
     }
 
-    /// Takes a request, if it is one of those to count.
-    pub(crate) fn offer(&mut self, claim: impl FnOnce() -> Claim) {
-        let number = self.offered;
-        self.offered += 1;
-        let all = self.own.recount.verified.all;
-        if !all && number >= FIRST && !number.is_multiple_of(EVERY) {
+    /// Which requests it counts.
+    pub(crate) fn chosen(&self) -> Recounted {
+        self.chosen
+    }
+
+    /// Takes the request behind `number` others, if it is one of those to count.
+    pub(crate) fn offer(&mut self, number: u64, claim: impl FnOnce() -> Claim) {
+        if !self.chosen.chooses(number) {
             return;
         }
+        let all = self.chosen == Recounted::All;
         match self.queue.try_send(claim()) {
             Err(TrySendError::Full(claim)) if all => self.own.check(&claim),
             Err(TrySendError::Full(_)) => self.own.recount.verified.skipped += 1,
@@ -171,10 +171,13 @@ impl Verifier {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use aiperf_core::plan::EndpointKind;
     use aiperf_net::Endpoint;
 
     use super::*;
+    use crate::prepare::PreparedTurn;
     use crate::toys::{self, Toy};
 
     fn counter() -> BodyCounter {
@@ -187,24 +190,30 @@ mod tests {
         let prepared = toys::prepared(toys::conversation(&["one two three", "four five six"]));
         let facts =
             LengthFacts { asked: Some(said), made: Some(said), sent: Some(said), ..LengthFacts::default() };
-        Claim { prepared, turn: 0, said, facts, phase: 1 }
+        claim_of(&prepared.turns[0], said, facts)
+    }
+
+    fn claim_of(turn: &PreparedTurn, said: u64, facts: LengthFacts) -> Claim {
+        let own = OwnBody { body: turn.body.clone(), list: turn.list.clone() };
+        Claim { conversation: "talk".into(), turn: 0, own, said, facts, phase: 1 }
     }
 
     /// One whose thread starts to count when it is finished, so that its queue is full after `QUEUE` requests.
-    fn sleeping(all: bool) -> (Verifier, impl FnOnce()) {
+    fn sleeping(chosen: Recounted) -> (Verifier, impl FnOnce()) {
+        let all = chosen == Recounted::All;
         let (queue, claims) = crossbeam_channel::bounded(QUEUE);
         let (wake, sleep) = crossbeam_channel::bounded::<()>(0);
         let thread = std::thread::spawn(move || {
             let _ = sleep.recv();
             Desk::new(counter(), all).work(&claims)
         });
-        (Verifier { own: Desk::new(counter(), all), offered: 0, queue, thread }, move || drop(wake))
+        (Verifier { own: Desk::new(counter(), all), chosen, queue, thread }, move || drop(wake))
     }
 
     #[test]
     fn a_wrong_length_is_found_and_shown() {
-        let mut verifier = Verifier::start(true, [counter(), counter()]).expect("a thread");
-        (0..200).for_each(|i| verifier.offer(|| claim(if i % 20 == 7 { 4 } else { 3 })));
+        let mut verifier = Verifier::start(Recounted::All, [counter(), counter()]).expect("a thread");
+        (0..200).for_each(|i| verifier.offer(i, || claim(if i % 20 == 7 { 4 } else { 3 })));
         let verified = verifier.finish().expect("it counts").verified;
         assert_eq!((verified.all, verified.requests, verified.wrong, verified.skipped), (true, 200, 10, 0));
         assert_eq!(verified.examples.len(), EXAMPLES);
@@ -214,14 +223,14 @@ mod tests {
 
     #[test]
     fn what_the_ledger_has_of_wrong_ones_is_corrected_by_phase() {
-        let (mut verifier, wake) = sleeping(true);
+        let (mut verifier, wake) = sleeping(Recounted::All);
         let mut ledgers = [LengthLedger::default(), LengthLedger::default()];
         // The queue holds most of them; whoever offers the others counts them.
         for i in 0..QUEUE + 20 {
             let said = if i % 7 == 0 { 4 } else { 3 };
             let phase = i % 2;
             ledgers[phase].add(&claim(said).facts);
-            verifier.offer(|| Claim { phase, ..claim(said) });
+            verifier.offer(i as u64, || Claim { phase, ..claim(said) });
         }
         // A later turn's own part was made one too short, beside a whole that was counted.
         let facts = LengthFacts {
@@ -232,7 +241,8 @@ mod tests {
             ..LengthFacts::default()
         };
         ledgers[1].add(&facts);
-        verifier.offer(|| Claim { turn: 1, facts, ..claim(2) });
+        let prepared = toys::prepared(toys::conversation(&["one two three", "four five six"]));
+        verifier.offer(QUEUE as u64, || Claim { turn: 1, ..claim_of(&prepared.turns[1], 2, facts) });
         wake();
         let recount = verifier.finish().expect("it counts");
         assert_eq!(recount.verified.wrong, 13);
@@ -247,14 +257,14 @@ mod tests {
     #[test]
     fn a_sample_is_the_first_ones_and_some_of_the_others() {
         let mut chosen = Vec::new();
-        let mut verifier = Verifier::start(false, [counter(), counter()]).expect("a thread");
+        let mut verifier = Verifier::start(Recounted::Sample, [counter(), counter()]).expect("a thread");
         for i in 0..1000 {
-            verifier.offer(|| {
+            verifier.offer(i, || {
                 chosen.push(i);
                 claim(3)
             });
         }
-        let expected: Vec<u64> = (0..16).chain((64..1000).step_by(64)).collect();
+        let expected: Vec<u64> = (0..1000).filter(|i| Recounted::Sample.chooses(*i)).collect();
         assert_eq!(chosen, expected);
         let verified = verifier.finish().expect("it counts").verified;
         assert_eq!(verified.requests + verified.skipped, expected.len() as u64);
@@ -263,18 +273,19 @@ mod tests {
 
     #[test]
     fn a_sample_leaves_out_what_there_is_no_room_for() {
-        let (mut verifier, wake) = sleeping(false);
-        (0..100 * EVERY).for_each(|_| verifier.offer(|| claim(3)));
+        const REQUESTS: u64 = 6400;
+        let (mut verifier, wake) = sleeping(Recounted::Sample);
+        (0..REQUESTS).for_each(|i| verifier.offer(i, || claim(3)));
         wake();
         let verified = verifier.finish().expect("it counts").verified;
-        let chosen = FIRST + 99;
+        let chosen = (0..REQUESTS).filter(|i| Recounted::Sample.chooses(*i)).count() as u64;
         assert_eq!((verified.requests, verified.skipped), (QUEUE as u64, chosen - QUEUE as u64));
     }
 
     #[test]
     fn all_are_counted_even_without_room() {
-        let (mut verifier, wake) = sleeping(true);
-        (0..QUEUE + 30).for_each(|i| verifier.offer(|| claim(if i < QUEUE { 3 } else { 2 })));
+        let (mut verifier, wake) = sleeping(Recounted::All);
+        (0..QUEUE + 30).for_each(|i| verifier.offer(i as u64, || claim(if i < QUEUE { 3 } else { 2 })));
         assert_eq!(verifier.own.recount.verified.requests, 30, "the one who offers them counts them");
         wake();
         let verified = verifier.finish().expect("it counts").verified;
@@ -289,8 +300,8 @@ mod tests {
             let endpoint = Arc::new(Endpoint::new(&toys::endpoint(EndpointKind::Chat)));
             BodyCounter::new(Arc::new(Toy::new(Some(template))), endpoint, 0, now)
         };
-        let mut verifier = Verifier::start(true, [refusing(), refusing()]).expect("a thread");
-        verifier.offer(|| claim(3));
+        let mut verifier = Verifier::start(Recounted::All, [refusing(), refusing()]).expect("a thread");
+        verifier.offer(0, || claim(3));
         assert_eq!(verifier.finish().expect("it ends").verified.requests, 0);
     }
 }

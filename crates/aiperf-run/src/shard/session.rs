@@ -1,110 +1,170 @@
-//! One session: its place, its body, its turns one after the other.
+//! One session: its body, its turns one after the other.
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
-use aiperf_core::outcome::Disposition;
+use aiperf_core::outcome::{CancelReason, Disposition};
+use aiperf_core::plan::ConnectionReuse;
 use aiperf_core::ticket::{SessionId, Ticket};
-use aiperf_load::Stage;
-use aiperf_net::Outgoing;
+use aiperf_load::targets::least_in_flight;
+use aiperf_load::{Stage, UserClock};
+use aiperf_net::{Outgoing, Sticky};
 use aiperf_os::mono_ns;
 
-use super::{Cancel, Ended, Shard};
+use super::part::{MaySend, Part};
+use super::{Ended, Shard};
 use crate::history::History;
-use crate::phase::Phase;
+use crate::limit::Places;
+use crate::phase::{Phase, Starts};
+use crate::prepare::{Prepared, PreparedTurn};
+
+/// A session that starts.
+pub(super) struct Begin {
+    session: u64,
+    /// When the schedule wants its first turn sent.
+    scheduled_ns: Option<u64>,
+    /// Whose it is.
+    user: Option<User>,
+    /// What its first turn holds already.
+    places: Places,
+    sender: MaySend,
+}
+
+/// Who starts a session, where users have clocks of their own.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct User {
+    /// Number of the user.
+    pub(super) id: u64,
+    /// The first so many turns of the conversation are sent.
+    pub(super) turns: u32,
+    /// Time from turn to turn.
+    pub(super) clock: UserClock,
+}
+
+/// A session that is wanted at an instant.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Arrival {
+    /// Its number.
+    pub(super) session: u64,
+    /// The instant.
+    pub(super) at_ns: u64,
+    /// Whose it is.
+    pub(super) user: Option<User>,
+}
+
+impl Begin {
+    /// One that starts because a place is free.
+    pub(super) fn free(session: u64, sender: MaySend) -> Self {
+        Self { session, scheduled_ns: None, user: None, places: Places::default(), sender }
+    }
+
+    /// One that is wanted at `at_ns` and has its `places`.
+    pub(super) fn at(arrival: Arrival, places: Places, sender: MaySend) -> Self {
+        let Arrival { session, at_ns, user } = arrival;
+        Self { session, scheduled_ns: Some(at_ns), user, places, sender }
+    }
+}
 
 impl Shard {
-    /// Waits for a place among the live sessions, in order of arrival, then runs the session.
-    pub(super) async fn session_with_place(&self, phase: &Phase, cancel: &Cancel, session: u64, at_ns: u64) {
-        let Some(permits) = &phase.permits else {
-            return self.session(phase, cancel, session, Some(at_ns)).await;
-        };
-        let place = tokio::select! {
-            biased;
-            place = permits.acquire() => place.ok(),
-            _ = cancel.wait() => None,
-            () = self.sending_over(phase) => None,
-        };
-        if place.is_some() {
-            self.session(phase, cancel, session, Some(at_ns)).await;
-        } else {
-            phase.counters.scheduled.fetch_add(1, Ordering::Relaxed);
-            phase.counters.unsent.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    /// Resolves when the phase stops sending; never without a duration.
-    async fn sending_over(&self, phase: &Phase) {
-        match phase.window.sending_end_ns {
-            u64::MAX => std::future::pending().await,
-            end_ns => self.deadlines.until(end_ns).await,
-        }
-    }
-
     /// The turns of one session, strictly one after the other.
-    pub(super) async fn session(
-        &self,
-        phase: &Phase,
-        cancel: &Cancel,
-        session: u64,
-        scheduled_ns: Option<u64>,
-    ) {
+    pub(super) async fn session(&self, part: &Part, begin: Begin) {
+        let Begin { session, mut scheduled_ns, user, mut places, sender } = begin;
+        let phase = &*part.phase;
+        let mut sender = Some(sender);
+        let asked_ns = mono_ns();
         let prepared = tokio::select! {
             biased;
             prepared = phase.ring.take(session) => prepared.ok(),
-            _ = cancel.wait() => None,
-            () = self.sending_over(phase) => None,
+            () = self.stopped(part) => None,
         };
         let Some(prepared) = prepared else {
-            if scheduled_ns.is_some() {
-                phase.counters.scheduled.fetch_add(1, Ordering::Relaxed);
-                phase.counters.unsent.fetch_add(1, Ordering::Relaxed);
+            if let Some(at_ns) = scheduled_ns {
+                part.cut(at_ns);
             }
             return;
         };
-        let correlation_id: SessionId = self.ids.take().into();
-        let mut scheduled_ns = scheduled_ns;
+        let _live = part.lives(asked_ns);
+        let correlation_id = self.name(phase, &prepared, user);
+        let target = self.target(phase, session);
+        let sticky = (self.reuse == ConnectionReuse::Sticky).then(|| Rc::new(Sticky::default()));
         let mut history = History::default();
-        for (turn, request) in prepared.turns.iter().enumerate() {
+        let turns = user.map_or(usize::MAX, |user| user.turns as usize).min(prepared.turns.len());
+        for (turn, request) in prepared.turns[..turns].iter().enumerate() {
             if let Some(at_ns) = scheduled_ns.filter(|_| turn > 0) {
                 tokio::select! {
                     biased;
-                    _ = cancel.wait() => return,
-                    () = self.sending_over(phase) => return,
+                    () = self.stopped(part) => return,
                     () = self.deadlines.until(at_ns) => {}
+                }
+            }
+            if !phase.limits.are_none() {
+                tokio::select! {
+                    biased;
+                    () = phase.limits.for_turn(&mut places) => {}
+                    () = self.stopped(part) => {
+                        if let Some(at_ns) = scheduled_ns {
+                            part.cut(at_ns);
+                        }
+                        return;
+                    }
                 }
             }
             let body = history.body(request);
             let dispatched_ns = mono_ns();
-            if cancel.fired() || !phase.claim(dispatched_ns) {
+            if part.cancel.fired() || !phase.claim(dispatched_ns) {
                 // A first turn of an open loop came due and is counted; what else the caps cut off never did.
-                if turn == 0 && scheduled_ns.is_some() {
-                    phase.counters.scheduled.fetch_add(1, Ordering::Relaxed);
-                    phase.counters.unsent.fetch_add(1, Ordering::Relaxed);
+                if let Some(at_ns) = scheduled_ns.filter(|_| turn == 0) {
+                    part.cut(at_ns);
                 }
                 return;
             }
             phase.counters.scheduled.fetch_add(1, Ordering::Relaxed);
             phase.counters.sessions.fetch_max(session + 1, Ordering::Relaxed);
+            let is_last_turn = turn + 1 == turns;
+            if is_last_turn {
+                sender.take();
+            }
             let ticket = Ticket {
                 phase: phase.number,
                 session,
                 entry: prepared.entry,
                 turn: turn as u16,
                 shard: self.index as u16,
-                target: 0,
+                target: target as u16,
                 request_id: self.ids.take(),
                 correlation_id: correlation_id.clone(),
                 scheduled_ns,
                 dispatched_ns,
             };
-            let out = Outgoing::new(body.clone(), ticket.request_id, correlation_id.clone());
-            let exchange = self.client.exchange(out, cancel.wait()).await;
+            let mut out = Outgoing::new(body.clone(), ticket.request_id, correlation_id.clone());
+            out.sticky.clone_from(&sticky);
+            out.cancel_after_ns = part.cancels.and_then(|draw| draw.after_ns(session, ticket.turn.into()));
+            let prefill = Rc::new(Cell::new(places.prefill.take()));
+            if phase.limits.prefills.is_some() {
+                let prefill = prefill.clone();
+                out.first_content = Some(Box::new(move || drop(prefill.take())));
+            }
+            if self.counts_targets {
+                phase.to_targets[target].fetch_add(1, Ordering::Relaxed);
+            }
+            part.meter(|meter| meter.in_flight().add(dispatched_ns));
+            let exchange = self.clients[target].exchange(out, part.cancel.wait()).await;
+            part.meter(|meter| meter.in_flight().remove(exchange.stamps.end_ns));
+            drop((prefill.take(), places.in_flight.take()));
+            if self.counts_targets {
+                phase.to_targets[target].fetch_sub(1, Ordering::Relaxed);
+            }
             let end_ns = exchange.stamps.end_ns;
-            let cancelled = matches!(exchange.disposition, Disposition::Cancelled { .. });
+            let cancelled = match &exchange.disposition {
+                Disposition::Cancelled { reason, .. } => Some(*reason),
+                Disposition::Finished | Disposition::Failed(_) => None,
+            };
             let stage = phase.window.stage(end_ns);
-            let is_last = cancelled || stage == Stage::Over;
+            let is_last =
+                cancelled.is_some_and(|reason| reason != CancelReason::Asked) || stage == Stage::Over;
             // Only what can still be said again is read here; the rest is read behind the run.
-            let is_repeated = !cancelled && stage == Stage::Sending && prepared.is_remembered(turn);
+            let is_repeated = cancelled.is_none() && stage == Stage::Sending && prepared.is_remembered(turn);
             if is_repeated {
                 // What came for others meanwhile is stamped before a long reply is read.
                 tokio::task::yield_now().await;
@@ -115,12 +175,48 @@ impl Shard {
             }
             phase.counters.ended.fetch_add(1, Ordering::Relaxed);
             self.hand_over(Ended { ticket, exchange, prepared: prepared.clone(), body, answer });
-            if is_last {
+            if is_last || is_last_turn {
                 return;
             }
-            scheduled_ns =
-                prepared.turns.get(turn + 1).map(|next| end_ns.saturating_add(next.delay_ns.unwrap_or(0)));
+            let next = &prepared.turns[turn + 1];
+            let at_ns = match user {
+                Some(user) => Some(user.clock.next_ns(scheduled_ns.unwrap_or(dispatched_ns), end_ns)),
+                None => self.next_turn(part, next, end_ns).await,
+            };
+            if at_ns.is_none() {
+                return;
+            }
+            scheduled_ns = at_ns;
         }
+    }
+
+    /// When a turn is wanted whose predecessor ended at `end_ns`; `None` when that will not be.
+    async fn next_turn(&self, part: &Part, next: &PreparedTurn, end_ns: u64) -> Option<u64> {
+        let phase = &part.phase;
+        let ready_ns = end_ns.saturating_add(next.delay_ns.unwrap_or(0));
+        match &phase.starts {
+            Starts::Ticks => self.tick(part, ready_ns).await,
+            Starts::Schedule(schedule) => {
+                Some(schedule.later_ns(phase.window.start_ns, next.at_ns, next.delay_ns, end_ns))
+            }
+            Starts::Places | Starts::Arrivals | Starts::Users(_) => Some(ready_ns),
+        }
+    }
+
+    /// The id under which a session travels; AIPerf's, where it is the same in every run.
+    fn name(&self, phase: &Phase, prepared: &Prepared, user: Option<User>) -> SessionId {
+        match (&phase.starts, user) {
+            (Starts::Schedule(_), _) => SessionId::Fixed(format!("fixed-schedule-{}", prepared.id).into()),
+            (_, Some(user)) => SessionId::Fixed(user.id.to_string().into()),
+            _ => self.ids.take().into(),
+        }
+    }
+
+    /// The server of a session, all through its turns.
+    fn target(&self, phase: &Phase, session: u64) -> usize {
+        self.targets.of_session(phase.base + session).unwrap_or_else(|| {
+            least_in_flight(phase.to_targets.iter().map(|count| count.load(Ordering::Relaxed)))
+        })
     }
 }
 
@@ -158,6 +254,8 @@ mod tests {
             let mut endpoint = toys::endpoint(EndpointKind::Chat);
             endpoint.targets[0].url = BaseUrl::parse(&server.url()).expect("a good URL");
             endpoint.timeout_ns = 60_000_000_000;
+            // A reply that breaks off is the server's last word here.
+            endpoint.resend = false;
             let shard = Alone::start(endpoint);
             shard.commands.send(Command::Phase(phase.clone())).expect("the shard listens");
             Self { server, phase, shard }

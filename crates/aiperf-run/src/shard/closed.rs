@@ -1,0 +1,83 @@
+//! Closed loop: a session starts whenever a place is free.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+
+use aiperf_load::{LimitCurve, Limited, Stage, share};
+use aiperf_os::mono_ns;
+
+use super::Shard;
+use super::part::{MaySend, Part};
+use super::session::Begin;
+
+impl Shard {
+    /// One worker per place; each starts the next session as soon as its last one ended.
+    ///
+    /// The places of all shards together are numbered: a ramp says from when on, or until when, each is there.
+    pub(super) async fn closed_loop(self: Rc<Self>, part: &Rc<Part>) {
+        let plan = &part.phase.plan;
+        let target = plan.concurrency.unwrap_or(1);
+        let curve = plan.concurrency_ramp.map(|ramp| {
+            Rc::new(LimitCurve::new(target, Some(&ramp), Limited::Sessions, self.seed, part.phase.number))
+        });
+        let most = curve.as_ref().map_or(target, |curve| curve.peak());
+        let starting = Rc::new(RefCell::new(Some(part.may_send())));
+        for place in 0..share::places(most, self.index, self.shards) {
+            let place = place * self.shards as u32 + self.index as u32;
+            let worker = self.clone().worker(part.clone(), place, curve.clone(), starting.clone());
+            part.spawn(worker);
+            // Each connects and sends before the next one starts, where the server is near; all at once, the first request of
+            // each would be stamped before the connections of all others were made. The kernel may answer a handshake in a
+            // thread of its own that waits for this core, so the core is offered once, too.
+            tokio::task::yield_now().await;
+            std::thread::yield_now();
+            tokio::task::yield_now().await;
+        }
+        part.end().await;
+    }
+
+    async fn worker(
+        self: Rc<Self>,
+        part: Rc<Part>,
+        place: u32,
+        curve: Option<Rc<LimitCurve>>,
+        starting: Rc<RefCell<Option<MaySend>>>,
+    ) {
+        let phase = &part.phase;
+        let start_ns = phase.window.start_ns;
+        if let Some(curve) = &curve {
+            let Some(offset_ns) = curve.reached_ns(place + 1) else { return };
+            tokio::select! {
+                biased;
+                () = self.stopped(&part) => return,
+                () = self.deadlines.until(start_ns.saturating_add(offset_ns)) => {}
+            }
+        }
+        loop {
+            let now_ns = mono_ns();
+            let is_gone =
+                curve.as_ref().is_some_and(|curve| curve.limit_at(now_ns.saturating_sub(start_ns)) <= place);
+            if is_gone
+                || part.cancel.fired()
+                || phase.window.stage(now_ns) != Stage::Sending
+                || phase.is_spent()
+            {
+                return;
+            }
+            let session = phase.next_session.fetch_add(1, Ordering::Relaxed);
+            if !phase.window.admits(session) {
+                starting.take();
+                return;
+            }
+            let sender = part.may_send();
+            if !phase.window.admits(session + 1) {
+                starting.take();
+            }
+            self.session(&part, Begin::free(session, sender)).await;
+            // What came for other streams at the same moment is stamped before this one's next request is made and sent:
+            // in step with each other, 64 streams would else stamp their last chunks up to 64 requests late.
+            tokio::task::yield_now().await;
+        }
+    }
+}
