@@ -477,6 +477,8 @@ fn export() -> Work {
                 title: "LLM Metrics",
                 length_forced: true,
                 lengths: None,
+                load: None,
+                targets: &[],
                 notes: &[],
                 files: &[],
             };

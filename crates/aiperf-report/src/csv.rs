@@ -1,7 +1,9 @@
-//! `profile_export_aiperf.csv`: metrics with percentiles first, then the others, each block sorted by tag.
+//! `profile_export_aiperf.csv`: metrics with percentiles first, then the others, each block sorted by tag. Behind these blocks of AIPerf's
+//! come ours: results by server, and the load.
 
 use aiperf_metrics::{Row, STAT_NAMES, Stats, Unit};
 
+use crate::load;
 use crate::report::Report;
 
 /// The file: CRLF line ends, two decimals, quotes where a cell needs them.
@@ -25,6 +27,19 @@ pub fn summary(report: &Report<'_>) -> Vec<u8> {
         line(&mut out, ["Metric", "Value"].map(str::to_owned).into_iter());
         for row in &single {
             line(&mut out, [name(row), number(row.stats.avg())].into_iter());
+        }
+    }
+    if let Some(targets) = report.targets() {
+        out.push_str("\r\n");
+        for cells in load::targets_csv(targets) {
+            line(&mut out, cells.into_iter());
+        }
+    }
+    if let Some(health) = report.load {
+        out.push_str("\r\n");
+        line(&mut out, ["Load", "Phase", "Value"].map(str::to_owned).into_iter());
+        for [phase, name, value] in load::csv(health) {
+            line(&mut out, [name, phase, value].into_iter());
         }
     }
     out.into_bytes()

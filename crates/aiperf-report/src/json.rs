@@ -8,6 +8,7 @@ use aiperf_core::time::ns_to_seconds;
 use aiperf_metrics::{METRICS, MetricSpec, PERCENTILES, Stats, Summary};
 
 use crate::lengths;
+use crate::load;
 use crate::pretty::pretty;
 use crate::report::Report;
 use crate::write::Object;
@@ -87,6 +88,12 @@ pub fn summary(report: &Report<'_>) -> Vec<u8> {
     if let Some(lengths) = report.lengths() {
         lengths::write(o.key("input_lengths"), lengths);
     }
+    if let Some(health) = report.load {
+        serialized(o.key("load_health"), &load::without_nulls(load::value(health)));
+    }
+    if let Some(targets) = report.targets() {
+        serialized(o.key("per_url"), &load::without_nulls(load::targets_value(targets)));
+    }
     o.end();
     indented(&compact)
 }
@@ -114,6 +121,8 @@ pub fn summary_2(report: &Report<'_>) -> Vec<u8> {
         Some(lengths) => lengths::write_2(o.key("input_lengths"), lengths),
         None => o.null("input_lengths"),
     }
+    serialized(o.key("load_health"), &report.load.map(load::value));
+    serialized(o.key("per_url"), &report.targets().map(load::targets_value));
     let errors = o.key("errors");
     list(errors, report.errors, |out, group| {
         let failure = &group.failure;

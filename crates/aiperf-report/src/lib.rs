@@ -15,6 +15,7 @@ pub mod inputs;
 pub mod json;
 pub mod jsonl;
 mod lengths;
+mod load;
 pub mod pretty;
 pub mod raw;
 mod report;
@@ -25,5 +26,6 @@ mod write;
 mod sample;
 
 pub use lengths::{Counting, InputLengths, ServerCount, Verified, WrongLength};
+pub use load::TargetResult;
 pub use report::{FileLine, Report};
 pub use schema::{summary_schema, summary_schema_2};

@@ -1,12 +1,13 @@
 //! Everything a finished run says of itself.
 
 use aiperf_core::time::ClockAnchor;
-use aiperf_metrics::{ErrorGroup, Summary};
+use aiperf_metrics::{ErrorGroup, Health, Summary};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::Value;
 
 use crate::lengths::InputLengths;
+use crate::load::TargetResult;
 
 /// One line of the console's footer: a file that was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,11 +25,11 @@ pub struct Report<'a> {
     pub version: &'a str,
     /// Identity of the run, 12 hexadecimal digits.
     pub benchmark_id: &'a str,
-    /// The profiling phase.
+    /// The profiling phases, together.
     pub summary: &'a Summary,
-    /// The warm-up phase, when there was one.
+    /// The warm-up phases together, when there was one.
     pub warmup: Option<&'a Summary>,
-    /// Failures and cancellations of the profiling phase, grouped.
+    /// Failures and cancellations of the profiling phases, grouped.
     pub errors: &'a [ErrorGroup],
     /// What the user set, secrets redacted.
     pub input_config: &'a Value,
@@ -50,6 +51,10 @@ pub struct Report<'a> {
     pub length_forced: bool,
     /// Input lengths asked for, sent and counted.
     pub lengths: Option<InputLengths<'a>>,
+    /// What the load tells of itself; `None` when nobody looked.
+    pub load: Option<&'a Health>,
+    /// Results of each server; with fewer than two there is nothing to tell apart.
+    pub targets: &'a [TargetResult],
     /// Further hints for the console, one sentence each.
     pub notes: &'a [String],
     /// Files written, for the footer.
@@ -60,6 +65,11 @@ impl Report<'_> {
     /// Input lengths, when there is something to tell of them.
     pub(crate) fn lengths(&self) -> Option<&InputLengths<'_>> {
         self.lengths.as_ref().filter(|lengths| !lengths.is_empty())
+    }
+
+    /// Results by server, when there are several.
+    pub(crate) fn targets(&self) -> Option<&[TargetResult]> {
+        Some(self.targets).filter(|targets| targets.len() > 1)
     }
 
     /// Start and end of the profiling phase as zoned times.

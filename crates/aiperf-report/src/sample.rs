@@ -4,13 +4,15 @@ use aiperf_core::outcome::{Failure, FailureKind, Outcome, Stage};
 use aiperf_core::time::ClockAnchor;
 use aiperf_core::usage::Usage;
 use aiperf_metrics::{
-    Capabilities, ChunkFact, ErrorGroup, ErrorSummary, Facts, LengthFacts, LengthLedger, LengthSummary,
-    RecordValues, Recorder, Summary, Window, WireFacts,
+    Arrivals, Asked, Capabilities, ChunkFact, ClockHealth, Connections, CpuShare, ErrorGroup, ErrorSummary,
+    Facts, HandOver, Health, InFlight, LagHistogram, LengthFacts, LengthLedger, LengthSummary, PhaseHealth,
+    RecordValues, Recorder, ShardHealth, Span, Spread, Summary, TargetRecorder, Window, WireFacts,
 };
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
 use crate::lengths::{Counting, InputLengths, ServerCount, Verified, WrongLength};
+use crate::load::TargetResult;
 use crate::report::{FileLine, Report};
 
 /// 2026-11-30 03:00:00 UTC at monotonic 0.
@@ -119,6 +121,80 @@ fn verified() -> Verified {
     Verified { all: false, requests: 4, wrong: 1, skipped: 1, examples: vec![example] }
 }
 
+/// An open loop of 100 requests a second over two shards, one of which had to wait for its core.
+fn load() -> Health {
+    const MS: u64 = 1_000_000;
+    let shard = |shard: u16, cpu_ms: u64, waited_ms: u64| {
+        let mut held = InFlight::start(0);
+        held.add(10 * MS);
+        held.add(20 * MS);
+        held.remove(50 * MS);
+        held.close(80 * MS);
+        let mut loop_lag = LagHistogram::default();
+        for ns in [40_000, 50_000, 2_000_000] {
+            loop_lag.add(ns);
+        }
+        let mut unsent = Span::default();
+        unsent.add(60 * MS);
+        ShardHealth {
+            shard,
+            thread: CpuShare {
+                wall_ns: 400 * MS,
+                cpu_ns: Some(cpu_ms * MS),
+                waited_ns: Some(waited_ms * MS),
+            },
+            loop_lag,
+            in_flight: held,
+            sessions: held,
+            unsent,
+            skipped: 1,
+            connections: Connections { opened: 3, reused: 1, resent: 1, stale: 1, ..Connections::default() },
+            ..ShardHealth::default()
+        }
+    };
+    let span =
+        |count, first_ms: u64, last_ms: u64| Span { count, first_ns: first_ms * MS, last_ns: last_ms * MS };
+    let profiling = PhaseHealth {
+        name: "profiling".to_owned(),
+        is_warmup: false,
+        asked: Asked { rate: Some(100.0), concurrency: Some(4), max_in_flight: Some(8), ..Asked::default() },
+        arrivals: Arrivals { scheduled: 8, sent: 6, skipped: 2, cut: 0, late: 1 },
+        scheduled: span(8, 10, 80),
+        dispatched: span(6, 10, 80),
+        send_lag: Some(Spread { p50_ns: 400_000, p99_ns: 1_200_000, max_ns: 1_250_000 }),
+        queue_wait: Some(Spread { p50_ns: 100_000, p99_ns: 700_000, max_ns: 800_000 }),
+        read_lag: Some(Spread { p50_ns: 40_000, p99_ns: 90_000, max_ns: 95_000 }),
+        process: CpuShare { wall_ns: 400 * MS, cpu_ns: Some(100 * MS), waited_ns: None },
+        shards: vec![shard(0, 40, 1), shard(1, 20, 60)],
+    };
+    let warmup = PhaseHealth {
+        name: "warmup".to_owned(),
+        is_warmup: true,
+        asked: Asked { is_closed_loop: true, concurrency: Some(4), ..Asked::default() },
+        arrivals: Arrivals { scheduled: 1, sent: 1, ..Arrivals::default() },
+        ..PhaseHealth::default()
+    };
+    Health {
+        clock: ClockHealth {
+            source: Some("tsc".to_owned()),
+            resolution_ns: Some(20),
+            wall_step_ns: Some(-12_000_000),
+        },
+        phases: vec![warmup, profiling],
+        handover: HandOver { most_requests: 5, most_bytes: 2_400_000, ..HandOver::default() },
+    }
+}
+
+fn targets() -> Vec<TargetResult> {
+    let mut recorder = TargetRecorder::new(2);
+    for (target, outcome) in [(0, Outcome::Completed), (0, Outcome::Completed), (1, Outcome::Failed)] {
+        recorder.record(target, &request(outcome, 10, 4), true);
+    }
+    let urls = ["http://one.example:8000/v1", "http://two.example:8000/v1"];
+    let all = recorder.summarise(Window::new(5_000_000, 405_000_000));
+    urls.iter().zip(all).map(|(url, summary)| TargetResult { url: (*url).to_owned(), summary }).collect()
+}
+
 /// What a [`Report`] borrows.
 pub(crate) struct Sample {
     summary: Summary,
@@ -126,6 +202,8 @@ pub(crate) struct Sample {
     errors: Vec<ErrorGroup>,
     config: Value,
     verified: Verified,
+    load: Health,
+    targets: Vec<TargetResult>,
 }
 
 impl Sample {
@@ -145,6 +223,8 @@ impl Sample {
             errors: errors.groups().to_vec(),
             config: json!({"endpoint": {"type": "chat", "streaming": true}, "otel": {}}),
             verified: verified(),
+            load: load(),
+            targets: targets(),
         }
     }
 
@@ -171,6 +251,8 @@ impl Sample {
                 verified: Some(&self.verified),
                 server_count: Some(ServerCount { asked: Some(50), sent: 50, counted: 54 }),
             }),
+            load: Some(&self.load),
+            targets: &self.targets,
             notes: &[],
             files: &[
                 FileLine { label: "CSV Export", path: "run/profile_export_aiperf.csv" },

@@ -36,6 +36,8 @@ pub fn summary_schema() -> Value {
         "end_time": local_time(),
         "warmup_metrics": object(metrics(), &[]),
         "input_lengths": crate::lengths::schema(),
+        "load_health": crate::load::schema(false),
+        "per_url": crate::load::targets_schema(false),
     });
     if let Value::Object(map) = &mut properties {
         map.extend(metrics());
@@ -137,6 +139,8 @@ pub fn summary_schema_2() -> Value {
         "profiling": {"$ref": "#/$defs/phase"},
         "warmup": {"anyOf": [{"$ref": "#/$defs/phase"}, {"type": "null"}]},
         "input_lengths": {"anyOf": [crate::lengths::schema_2(), {"type": "null"}]},
+        "load_health": {"anyOf": [crate::load::schema(true), {"type": "null"}]},
+        "per_url": {"anyOf": [crate::load::targets_schema(true), {"type": "null"}]},
         "errors": {"type": "array", "items": {"$ref": "#/$defs/error"}},
         "run_info": {"$ref": "#/$defs/run_info"},
         "input_config": {"type": "object"},
@@ -203,6 +207,8 @@ mod tests {
                     check(root, root.pointer(pointer).expect("a definition"), value, path)?;
                 }
                 "const" if rule == value => {}
+                "enum" if rule.as_array().is_some_and(|names| names.contains(value)) => {}
+                "enum" => return fail(format!("{value} is none of {rule}")),
                 "const" => return fail(format!("{value} is not {rule}")),
                 "type" => {
                     let is = |name: &Value| match name.as_str() {
@@ -292,9 +298,16 @@ mod tests {
         let mut report = sample.report();
         assert_eq!(valid(&summary_schema(), &summary(&report)), Ok(()));
         assert_eq!(valid(&summary_schema_2(), &summary_2(&report)), Ok(()));
+        let nothing_measured = aiperf_metrics::Health {
+            phases: vec![aiperf_metrics::PhaseHealth::default()],
+            ..aiperf_metrics::Health::default()
+        };
+        report.load = Some(&nothing_measured);
         report.lengths = None;
         assert_eq!(valid(&summary_schema(), &summary(&report)), Ok(()));
         assert_eq!(valid(&summary_schema_2(), &summary_2(&report)), Ok(()));
+        report.load = None;
+        report.targets = &report.targets[..1];
         report.warmup = None;
         report.errors = &[];
         report.incomplete_reason = Some("x");
@@ -307,7 +320,7 @@ mod tests {
         let sample = Sample::new();
         let good: Value = serde_json::from_slice(&summary(&sample.report())).expect("JSON");
         let schema = summary_schema();
-        let changes: [Change; 8] = [
+        let changes: [Change; 10] = [
             |v| v["request_latency"]["unit"] = "sec".into(),
             |v| v["request_latency"]["count"] = json!(1.5),
             |v| v["request_count"]["avg"] = Value::Null,
@@ -316,6 +329,8 @@ mod tests {
             |v| v["input_lengths"]["verified"]["wrong"] = json!(-1),
             |v| v["input_lengths"]["difference"]["factor"] = Value::Null,
             |v| v["error_summary"][0]["count"] = json!(0),
+            |v| v["load_health"]["verdict"]["limit"] = "nobody".into(),
+            |v| v["per_url"][0]["completed"] = Value::Null,
         ];
         for change in changes {
             let mut bad = good.clone();

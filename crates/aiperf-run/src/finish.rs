@@ -131,6 +131,8 @@ pub(crate) fn finish(run: Finished<'_>) -> RunEnd {
             verified: verified.as_ref(),
             server_count,
         }),
+        load: None,
+        targets: &[],
         notes: &notes,
         files: &lines,
     };

@@ -1,11 +1,12 @@
 //! What is on the page, in order.
 
 use aiperf_core::text::for_terminal;
-use aiperf_metrics::{ConsoleGroup, Flags, LengthDifference, Row, Stats, Tally};
+use aiperf_metrics::{ConsoleGroup, Flags, LengthDifference, Limit, PhaseHealth, Row, Stats, Tally, verdict};
 
 use super::EXPORT_WIDTH;
 use super::paint::{Paint, Tone};
 use super::table::{Cell, Column, Table, wrap};
+use crate::load;
 use crate::report::Report;
 
 /// Statistics of the console's columns and how soon a column goes when there is no room.
@@ -45,8 +46,10 @@ impl Page {
     fn body(&mut self, report: &Report<'_>) {
         self.errors(report);
         self.metrics(report);
+        self.targets(report);
         self.lengths(report);
         self.notes(report);
+        self.load(report);
         self.outcome(report.summary.tally);
     }
 
@@ -107,6 +110,78 @@ impl Page {
             let title = format!("NVIDIA AIPerf | {}{suffix}", report.title);
             metric_table(title, &rows).draw(&mut self.out, self.width, self.paint);
         }
+    }
+
+    fn targets(&mut self, report: &Report<'_>) {
+        let Some(targets) = report.targets() else { return };
+        let url = Column { head: "URL", right: false, wraps_to: Some(16), expendable: 0 };
+        let numbers = load::TARGET_COLUMNS.map(|(head, expendable)| Column {
+            head,
+            right: true,
+            wraps_to: None,
+            expendable,
+        });
+        let rows = targets.iter().zip(load::targets_rows(targets)).map(|(target, cells)| {
+            let numbers = cells.into_iter().map(|cell| match cell {
+                Some(text) => Cell::new(text, Tone::Number),
+                None => Cell::new("N/A", Tone::Absent),
+            });
+            std::iter::once(Cell::new(for_terminal(&target.url, MESSAGE), Tone::Name))
+                .chain(numbers)
+                .collect()
+        });
+        let table = Table {
+            title: "NVIDIA AIPerf | Results by URL (times in ms)".to_owned(),
+            columns: std::iter::once(url).chain(numbers).collect(),
+            rows: rows.collect(),
+        };
+        table.draw(&mut self.out, self.width, self.paint);
+    }
+
+    /// How honest the load was: a table for each profiling phase, warnings, and the verdict last.
+    fn load(&mut self, report: &Report<'_>) {
+        let Some(health) = report.load else { return };
+        let phases: Vec<&PhaseHealth> = health.phases.iter().filter(|phase| !phase.is_warmup).collect();
+        for (at, phase) in phases.iter().enumerate() {
+            let mut rows = load::rows(phase);
+            if at + 1 == phases.len() {
+                rows.extend(load::run_rows(health));
+            }
+            if rows.is_empty() {
+                continue;
+            }
+            let column = |head, right, wraps_to| Column { head, right, wraps_to, expendable: 0 };
+            let of = if phases.len() > 1 {
+                format!(": {}", for_terminal(&phase.name, MESSAGE))
+            } else {
+                String::new()
+            };
+            let table = Table {
+                title: format!("NVIDIA AIPerf | Load{of}"),
+                columns: vec![column("What", true, None), column("Measured", false, Some(12))],
+                rows: rows
+                    .into_iter()
+                    .map(|(name, text)| {
+                        vec![
+                            Cell::new(name, Tone::Name),
+                            Cell::new(for_terminal(&text, MESSAGE), Tone::Plain),
+                        ]
+                    })
+                    .collect(),
+            };
+            self.out.push('\n');
+            table.draw(&mut self.out, self.width, self.paint);
+        }
+        let verdict = verdict(health);
+        for warning in &verdict.warnings {
+            let of =
+                warning.phase.as_ref().filter(|_| phases.len() > 1).map(|name| format!(", phase {name}"));
+            let text =
+                format!("Warning ({}{}): {}", warning.code.name(), of.unwrap_or_default(), warning.text);
+            self.line(Tone::Note, &for_terminal(&text, MESSAGE));
+        }
+        let tone = if verdict.limit == Limit::NotClient { Tone::Plain } else { Tone::Note };
+        self.line(tone, &for_terminal(&verdict.line, MESSAGE));
     }
 
     fn lengths(&mut self, report: &Report<'_>) {
