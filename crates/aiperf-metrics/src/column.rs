@@ -1,24 +1,32 @@
 //! Exact columns of one metric: all values of a run, in order of arrival.
 //!
-//! Integers (nanoseconds, tokens) take 4 bytes; the rare ones from 2³² − 1 up are kept beside, in order. Percentiles of a long integer column are
-//! selected by two counting passes over the high and the low half of the bits, so a column of a hundred million gaps needs no copy.
+//! Integers (nanoseconds, tokens) take 4 bytes; the rare ones from 2³² − 1 up are kept beside, in order. With a [`Disk`], a column
+//! that grows too long for memory goes there. Percentiles of a long column are selected in passes, so a column of a hundred million
+//! gaps needs no copy and, on disk, no memory.
 
+use crate::select::select;
 use crate::statistics::{Distribution, PERCENTILES, Rank, pairwise_sum, population_std};
+use crate::store::{Disk, Plain, Store};
 
-/// Marks a value that is kept in the second vector.
+/// Marks a value that is kept in the second store.
 const LONG: u32 = u32::MAX;
-/// Above this many values percentiles are selected in passes instead of sorting a copy (4 MB).
+/// Above this many values percentiles are selected in passes instead of sorting a copy (4 or 8 MB).
 const SORT_LIMIT: usize = 1 << 20;
 
 /// A column of whole numbers.
 #[derive(Debug, Clone, Default)]
 pub struct IntColumn {
-    short: Vec<u32>,
-    long: Vec<u64>,
+    short: Store<u32>,
+    long: Store<u64>,
     sum: u128,
 }
 
 impl IntColumn {
+    /// An empty one that goes to `disk` when it grows long; without one it stays in memory.
+    pub fn on(disk: Option<&Disk>) -> Self {
+        Self { short: Store::on(disk.cloned()), long: Store::on(disk.cloned()), sum: 0 }
+    }
+
     /// Appends a value.
     pub fn push(&mut self, value: u64) {
         self.sum += u128::from(value);
@@ -38,7 +46,7 @@ impl IntColumn {
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.short.is_empty()
+        self.len() == 0
     }
 
     /// Exact sum.
@@ -46,125 +54,96 @@ impl IntColumn {
         self.sum
     }
 
-    /// Values in order of arrival.
+    /// Values in order of arrival. It ends early when the disk cannot be read, which the disk then tells.
     pub fn iter(&self) -> impl Iterator<Item = u64> {
         let mut long = self.long.iter();
-        self.short
-            .iter()
-            .map(move |v| if *v == LONG { long.next().copied().unwrap_or(0) } else { u64::from(*v) })
+        self.short.iter().map(move |v| if v == LONG { long.next().unwrap_or(0) } else { u64::from(v) })
     }
 
-    /// Appends another column.
-    pub fn append(&mut self, mut other: Self) {
-        if self.is_empty() {
-            *self = other;
-            return;
-        }
-        self.short.append(&mut other.short);
-        self.long.append(&mut other.long);
+    /// Appends another column, which uses the same disk, or none.
+    pub fn append(&mut self, other: Self) {
+        self.short.append(other.short);
+        self.long.append(other.long);
         self.sum += other.sum;
     }
 
     /// Bytes held on the heap, as used (capacity may be up to twice that while growing).
     pub fn bytes(&self) -> usize {
-        self.short.len() * size_of::<u32>() + self.long.len() * size_of::<u64>()
+        size_of_val(self.short.in_memory()) + size_of_val(self.long.in_memory())
     }
 
-    /// Statistics in the stored unit; `None` for an empty column.
+    /// Statistics in the stored unit; `None` for an empty column, and for one that cannot be read back.
     pub fn distribution(&self) -> Option<Distribution> {
         let n = self.len();
-        if n == 0 {
-            return None;
-        }
-        let ranks = PERCENTILES.map(|q| Rank::of(q, n));
-        let mut wanted: Vec<usize> = ranks.iter().flat_map(|r| [r.low, r.high]).chain([0, n - 1]).collect();
-        wanted.sort_unstable();
-        wanted.dedup();
-        let found = self.order_statistics(&wanted, SORT_LIMIT);
-        let value = |rank: usize| wanted.binary_search(&rank).map_or(0.0, |at| found[at] as f64);
-        let sum = self.sum as f64;
-        let avg = sum / n as f64;
-        Some(Distribution {
-            avg,
-            min: value(0),
-            max: value(n - 1),
-            std: population_std(n, avg, self.iter().map(|v| v as f64)),
-            percentiles: ranks.map(|r| r.between(value(r.low), value(r.high))),
-            sum,
-            count: n as u64,
-        })
+        let statistics = statistics(n, self.sum as f64, self.iter().map(|v| v as f64), |ranks| {
+            self.order_statistics(ranks, SORT_LIMIT).into_iter().map(|v| v as f64).collect()
+        })?;
+        (self.short.is_readable() && self.long.is_readable()).then_some(statistics)
     }
 
     /// Values at the 0-based `ranks` (ascending, each below `len`) of the sorted column.
     fn order_statistics(&self, ranks: &[usize], sort_limit: usize) -> Vec<u64> {
-        let mut long = self.long.clone();
-        long.sort_unstable();
-        // Every long value is above every short one.
-        let shorts = self.short.len() - long.len();
-        let split = ranks.partition_point(|r| *r < shorts);
-        let mut out = if self.short.len() <= sort_limit {
-            let mut sorted = self.short.clone();
-            sorted.sort_unstable();
-            ranks[..split].iter().map(|r| u64::from(sorted[*r])).collect()
-        } else {
-            self.select_in_passes(&ranks[..split])
-        };
-        out.extend(ranks[split..].iter().map(|r| long[r - shorts]));
-        out
+        // Every long value is above every short one, and so are their marks.
+        let shorts = self.len() - self.long.len();
+        let (short, long) = ranks.split_at(ranks.partition_point(|r| *r < shorts));
+        let long: Vec<usize> = long.iter().map(|r| r - shorts).collect();
+        let short = at_ranks(&self.short, short, sort_limit).into_iter().map(u64::from);
+        short.chain(at_ranks(&self.long, &long, sort_limit)).collect()
     }
+}
 
-    fn select_in_passes(&self, ranks: &[usize]) -> Vec<u64> {
-        const HALF: usize = 1 << 16;
-        let values = || self.short.iter().filter(|v| **v != LONG);
-        let mut high = vec![0usize; HALF];
-        for v in values() {
-            high[(v >> 16) as usize] += 1;
-        }
-        // For each rank: the bucket of its high half and the rank inside that bucket.
-        let mut places = Vec::with_capacity(ranks.len());
-        let (mut bucket, mut before) = (0, 0);
-        for rank in ranks {
-            while before + high[bucket] <= *rank {
-                before += high[bucket];
-                bucket += 1;
-            }
-            places.push((bucket, rank - before));
-        }
-        let mut buckets: Vec<usize> = places.iter().map(|p| p.0).collect();
-        buckets.dedup();
-        let mut slot_of = vec![usize::MAX; HALF];
-        for (slot, bucket) in buckets.iter().enumerate() {
-            slot_of[*bucket] = slot;
-        }
-        let mut low = vec![0usize; HALF * buckets.len()];
-        for v in values() {
-            let slot = slot_of[(v >> 16) as usize];
-            if slot != usize::MAX {
-                low[slot * HALF + (v & 0xffff) as usize] += 1;
-            }
-        }
-        places
-            .iter()
-            .map(|(bucket, inside)| {
-                let slot = slot_of[*bucket] * HALF;
-                let (mut at, mut before) = (0, 0);
-                while before + low[slot + at] <= *inside {
-                    before += low[slot + at];
-                    at += 1;
-                }
-                ((bucket << 16) | at) as u64
-            })
-            .collect()
+/// Values at the 0-based `ranks` (ascending, each below the number of values) of the sorted column.
+fn at_ranks<T: Plain>(store: &Store<T>, ranks: &[usize], sort_limit: usize) -> Vec<T> {
+    if ranks.is_empty() {
+        return Vec::new();
     }
+    if store.len() > sort_limit {
+        return select(store, ranks);
+    }
+    let mut sorted: Vec<T> = store.iter().collect();
+    sorted.sort_unstable_by_key(|v| v.key());
+    // Fewer than there should be are those of a column that cannot be read back, which has no statistics.
+    ranks.iter().map(|rank| sorted.get(*rank).copied().unwrap_or_default()).collect()
+}
+
+/// Statistics of `n` values with a known sum; `find` gives the values at ascending ranks.
+fn statistics(
+    n: usize,
+    sum: f64,
+    values: impl Iterator<Item = f64>,
+    find: impl FnOnce(&[usize]) -> Vec<f64>,
+) -> Option<Distribution> {
+    let last = n.checked_sub(1)?;
+    let ranks = PERCENTILES.map(|q| Rank::of(q, n));
+    let mut wanted: Vec<usize> = ranks.iter().flat_map(|r| [r.low, r.high]).chain([0, last]).collect();
+    wanted.sort_unstable();
+    wanted.dedup();
+    let found = find(&wanted);
+    let value = |rank: usize| wanted.binary_search(&rank).map_or(0.0, |at| found[at]);
+    let avg = sum / n as f64;
+    Some(Distribution {
+        avg,
+        min: value(0),
+        max: value(last),
+        std: population_std(n, avg, values),
+        percentiles: ranks.map(|r| r.between(value(r.low), value(r.high))),
+        sum,
+        count: n as u64,
+    })
 }
 
 /// A column of real numbers. Only finite values are kept.
 #[derive(Debug, Clone, Default)]
 pub struct RealColumn {
-    values: Vec<f64>,
+    values: Store<f64>,
 }
 
 impl RealColumn {
+    /// An empty one that goes to `disk` when it grows long; without one it stays in memory.
+    pub fn on(disk: Option<&Disk>) -> Self {
+        Self { values: Store::on(disk.cloned()) }
+    }
+
     /// Appends a value; not-a-number and infinities are dropped.
     pub fn push(&mut self, value: f64) {
         if value.is_finite() {
@@ -179,54 +158,36 @@ impl RealColumn {
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.values.is_empty()
+        self.len() == 0
     }
 
-    /// Values in order of arrival.
-    pub fn values(&self) -> &[f64] {
-        &self.values
+    /// Values in order of arrival. It ends early when the disk cannot be read, which the disk then tells.
+    pub fn iter(&self) -> impl Iterator<Item = f64> {
+        self.values.iter()
     }
 
-    /// Sum in numpy's order.
+    /// Sum in numpy's order; not a number when the column cannot be read back.
     pub fn sum(&self) -> f64 {
-        let mut values = self.values.iter().copied();
-        pairwise_sum(self.values.len(), &mut || values.next().unwrap_or(0.0))
+        let mut values = self.values.iter();
+        let sum = pairwise_sum(self.len(), &mut || values.next().unwrap_or(0.0));
+        if self.values.is_readable() { sum } else { f64::NAN }
     }
 
-    /// Appends another column.
-    pub fn append(&mut self, mut other: Self) {
-        if self.is_empty() {
-            *self = other;
-        } else {
-            self.values.append(&mut other.values);
-        }
+    /// Appends another column, which uses the same disk, or none.
+    pub fn append(&mut self, other: Self) {
+        self.values.append(other.values);
     }
 
     /// Bytes held on the heap, as used.
     pub fn bytes(&self) -> usize {
-        self.values.len() * size_of::<f64>()
+        size_of_val(self.values.in_memory())
     }
 
-    /// Statistics in the stored unit; `None` for an empty column.
+    /// Statistics in the stored unit; `None` for an empty column, and for one that cannot be read back.
     pub fn distribution(&self) -> Option<Distribution> {
-        let n = self.values.len();
-        let mut sorted = self.values.clone();
-        sorted.sort_unstable_by(f64::total_cmp);
-        let (min, max) = (*sorted.first()?, *sorted.last()?);
-        let sum = self.sum();
-        let avg = sum / n as f64;
-        Some(Distribution {
-            avg,
-            min,
-            max,
-            std: population_std(n, avg, self.values.iter().copied()),
-            percentiles: PERCENTILES.map(|q| {
-                let rank = Rank::of(q, n);
-                rank.between(sorted[rank.low], sorted[rank.high])
-            }),
-            sum,
-            count: n as u64,
-        })
+        let find = |ranks: &[usize]| at_ranks(&self.values, ranks, SORT_LIMIT);
+        let statistics = statistics(self.len(), self.sum(), self.iter(), find)?;
+        self.values.is_readable().then_some(statistics)
     }
 }
 
@@ -234,6 +195,7 @@ impl RealColumn {
 mod tests {
     use super::*;
     use crate::numpy_vectors::{INTEGERS, REALS};
+    use crate::store::DiskProblem;
     use proptest::prelude::*;
 
     fn generator(n: usize) -> impl Iterator<Item = u64> {
@@ -299,6 +261,70 @@ mod tests {
         assert_eq!(column.distribution().map(|d| (d.min, d.max)), Some((0.0, u64::MAX as f64)));
     }
 
+    /// A disk in the system's folder for such files, with blocks of `block` values.
+    fn disk(block: usize, in_memory: usize) -> Disk {
+        Disk::new(tempfile::tempfile).sized(block, in_memory)
+    }
+
+    fn on_disk(disk: &Disk, values: &[u64]) -> IntColumn {
+        let mut column = IntColumn::on(Some(disk));
+        for value in values {
+            column.push(*value);
+        }
+        column
+    }
+
+    fn reals_on(disk: Option<&Disk>, values: &[f64]) -> RealColumn {
+        let mut column = RealColumn::on(disk);
+        for value in values {
+            column.push(*value);
+        }
+        column
+    }
+
+    #[test]
+    fn a_long_column_leaves_memory() {
+        let disk = disk(64, 128);
+        let values: Vec<u64> = generator(10_000).map(|x| x >> 20).collect();
+        let column = on_disk(&disk, &values);
+        assert!(column.bytes() <= 64 * 12 + 64 * 4, "{}", column.bytes());
+        assert!(disk.bytes() > 9_000 * 12);
+        assert_eq!(column.distribution(), ints(values.iter().copied()).distribution());
+        assert_eq!(disk.problem(), None);
+    }
+
+    #[test]
+    fn without_room_on_the_disk_values_stay_in_memory() {
+        let disk = Disk::new(|| Err(std::io::ErrorKind::StorageFull.into())).sized(4, 8);
+        let values: Vec<u64> = generator(100).map(|x| x >> 20).collect();
+        let column = on_disk(&disk, &values);
+        assert!(column.iter().eq(values.iter().copied()));
+        assert_eq!(column.distribution(), ints(values).distribution());
+        assert!(matches!(disk.problem(), Some(DiskProblem::Write(_))));
+    }
+
+    #[test]
+    fn what_cannot_be_read_back_has_no_statistics() {
+        // Written through one handle into a file that another one cuts off.
+        let (give, take) = std::sync::mpsc::channel();
+        let disk = Disk::new(move || {
+            let file = tempfile::tempfile()?;
+            let _ = give.send(file.try_clone()?);
+            Ok(file)
+        })
+        .sized(4, 8);
+        let mut reals = reals_on(Some(&disk), &[]);
+        let mut column = on_disk(&disk, &(0..100).collect::<Vec<_>>());
+        (0..100).for_each(|v| reals.push(f64::from(v)));
+        take.recv().expect("it was made").set_len(10).expect("it is cut");
+        assert_eq!(column.distribution(), None);
+        assert_eq!(reals.distribution(), None);
+        assert!(reals.sum().is_nan());
+        assert!(matches!(disk.problem(), Some(DiskProblem::Read(_))));
+        column.push(1);
+        assert_eq!(column.sum(), 4951);
+    }
+
     /// Small, equal, around the edge of the short form, and huge values.
     fn values() -> impl Strategy<Value = Vec<u64>> {
         let value = prop_oneof![
@@ -311,15 +337,41 @@ mod tests {
         proptest::collection::vec(value, 1..300)
     }
 
+    /// A dozen of the ranks of `n` values.
+    fn some_ranks(n: usize) -> Vec<usize> {
+        (0..n).step_by(n / 12 + 1).collect()
+    }
+
+    /// Ties, both signs, both zeros, tiny and huge.
+    fn reals() -> impl Strategy<Value = Vec<f64>> {
+        let value = prop_oneof![
+            (0u8..4).prop_map(f64::from),
+            Just(-0.0),
+            0.0f64..1e9,
+            -1.0f64..1.0,
+            any::<u64>().prop_map(f64::from_bits).prop_filter("finite", |v| v.is_finite() && v.abs() < 1e150)
+        ];
+        proptest::collection::vec(value, 0..300)
+    }
+
+    /// Every bit of every statistic.
+    fn exact(d: &Distribution) -> Vec<u64> {
+        let mut all = bits(d);
+        all.extend([d.min.to_bits(), d.max.to_bits(), d.count]);
+        all
+    }
+
     proptest! {
         #[test]
         fn passes_find_what_a_sort_finds(values in values()) {
             let column = ints(values.iter().copied());
             let mut sorted = values.clone();
             sorted.sort_unstable();
-            let ranks: Vec<usize> = (0..values.len()).collect();
+            let ranks = some_ranks(values.len());
+            let sorted: Vec<u64> = ranks.iter().map(|rank| sorted[*rank]).collect();
             prop_assert_eq!(column.order_statistics(&ranks, 0), sorted.clone());
-            prop_assert_eq!(column.order_statistics(&ranks, usize::MAX), sorted);
+            prop_assert_eq!(column.order_statistics(&ranks, usize::MAX), sorted.clone());
+            prop_assert_eq!(on_disk(&disk(3, 5), &values).order_statistics(&ranks, 0), sorted);
             prop_assert_eq!(column.iter().collect::<Vec<_>>(), values);
         }
 
@@ -330,6 +382,55 @@ mod tests {
             let whole = ints([a, b].concat());
             prop_assert_eq!(joined.distribution(), whole.distribution());
             prop_assert_eq!(joined.sum(), whole.sum());
+        }
+
+        #[test]
+        fn passes_find_real_numbers_in_their_order(values in reals()) {
+            let mut sorted = values.clone();
+            sorted.sort_unstable_by(f64::total_cmp);
+            let ranks = some_ranks(values.len());
+            for disk in [None, Some(&disk(3, 5))] {
+                let found = at_ranks(&reals_on(disk, &values).values, &ranks, 0);
+                prop_assert!(found.iter().map(|v| v.to_bits()).eq(ranks.iter().map(|r| sorted[*r].to_bits())));
+            }
+        }
+
+        #[test]
+        fn a_column_on_disk_is_the_column_in_memory(
+            ints_of in values(),
+            reals_of in reals(),
+            block in 1usize..9,
+            more in 0usize..20,
+        ) {
+            let disk = disk(block, block + more);
+            let (column, memory) = (on_disk(&disk, &ints_of), ints(ints_of.iter().copied()));
+            prop_assert!(column.iter().eq(memory.iter()));
+            prop_assert_eq!((column.len(), column.sum()), (memory.len(), memory.sum()));
+            prop_assert_eq!(
+                column.distribution().map(|d| exact(&d)),
+                memory.distribution().map(|d| exact(&d))
+            );
+            let (column, memory) = (reals_on(Some(&disk), &reals_of), reals_on(None, &reals_of));
+            prop_assert!(column.iter().map(f64::to_bits).eq(memory.iter().map(f64::to_bits)));
+            prop_assert_eq!(column.sum().to_bits(), memory.sum().to_bits());
+            prop_assert_eq!(
+                column.distribution().map(|d| exact(&d)),
+                memory.distribution().map(|d| exact(&d))
+            );
+        }
+
+        #[test]
+        fn columns_on_disk_are_appended(a in values(), b in values(), c in reals(), d in reals()) {
+            let disk = disk(4, 6);
+            let mut joined = on_disk(&disk, &a);
+            joined.append(on_disk(&disk, &b));
+            joined.push(7);
+            let whole = ints([&a[..], &b, &[7]].concat());
+            prop_assert!(joined.iter().eq(whole.iter()));
+            prop_assert_eq!(joined.distribution(), whole.distribution());
+            let mut joined = reals_on(Some(&disk), &c);
+            joined.append(reals_on(Some(&disk), &d));
+            prop_assert_eq!(joined.distribution(), reals_on(None, &[c, d].concat()).distribution());
         }
     }
 }

@@ -14,8 +14,9 @@
 //!
 //! Memory per request: 4 bytes for each integer value (12 from 2³² − 1 up: 4.29 s), 8 for each real one, 4 per chunk gap. A streaming chat run
 //! with a schedule, usage and asked lengths has 24 integer and 7 real values: 152 bytes and 4 per gap (a test counts them). So a
-//! million requests of 128 chunks take 0.66 GB, of 200 chunks 0.95 GB. Columns grow by doubling, but what is not written is not resident.
-//! Percentiles of long integer columns are selected in passes over the column, without a copy.
+//! million requests of 128 chunks take 0.66 GB, of 200 chunks 0.95 GB, if all of it is to stay in memory. With a [`Disk`], a column keeps no
+//! more than its first 2²⁰ values there and what comes then goes to a file, so memory is bounded whatever the number of requests.
+//! Percentiles of long columns are selected in passes over the column, without a copy.
 
 mod column;
 mod derived;
@@ -28,8 +29,10 @@ mod load;
 mod numpy_vectors;
 mod recorder;
 mod reference;
+mod select;
 mod spec;
 mod statistics;
+mod store;
 mod summary;
 mod table;
 mod tally;
@@ -52,6 +55,7 @@ pub use recorder::{RecordValues, Recorder};
 pub use reference::reference_markdown;
 pub use spec::{Compute, ConsoleGroup, Flags, Fold, MetricSpec, Value};
 pub use statistics::{Distribution, PERCENTILES, STAT_NAMES, pairwise_sum, percentile_of_sorted};
+pub use store::{Disk, DiskProblem};
 pub use summary::{EarlyEnds, Row, Stats, Summary, Window};
 pub use table::{METRICS, find, index_of};
 pub use tally::Tally;

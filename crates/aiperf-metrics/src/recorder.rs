@@ -8,6 +8,7 @@ use crate::derived::{Cell, Context};
 use crate::facts::{Capabilities, Facts};
 use crate::formulas;
 use crate::spec::{Compute, Flags, Fold, MetricSpec, Value};
+use crate::store::Disk;
 use crate::summary::{EarlyEnds, Row, Stats, Summary, Window};
 use crate::table::METRICS;
 use crate::tally::{Ledger, Tally};
@@ -45,6 +46,7 @@ impl RecordValues {
 pub struct Recorder {
     anchor: ClockAnchor,
     cells: Vec<Cell>,
+    disk: Option<Disk>,
     ledger: Ledger,
     tally: Tally,
     early: EarlyEnds,
@@ -63,7 +65,19 @@ impl Recorder {
             })
             .collect();
         let (ledger, tally, early) = (Ledger::default(), Tally::default(), EarlyEnds::default());
-        Self { anchor, cells, ledger, tally, early }
+        Self { anchor, cells, disk: None, ledger, tally, early }
+    }
+
+    /// The same, still empty, whose columns go to `disk` when they grow long. Recorders that are merged share one.
+    #[must_use]
+    pub fn on(mut self, disk: &Disk) -> Self {
+        for cell in &mut self.cells {
+            if let Cell::Int(column) = cell {
+                *column = IntColumn::on(Some(disk));
+            }
+        }
+        self.disk = Some(disk.clone());
+        self
     }
 
     /// Takes one request in and returns its values. Lost and unsent requests are tallied and have none.
@@ -95,7 +109,7 @@ impl Recorder {
             match spec.compute {
                 Compute::Record(rule) => {
                     if let Some(value) = rule(facts) {
-                        keep(cell, &value);
+                        keep(cell, &value, self.disk.as_ref());
                         values.push((spec, value));
                     }
                 }
@@ -158,7 +172,7 @@ impl Recorder {
         }
     }
 
-    /// Bytes its columns hold, as used.
+    /// Bytes its columns hold in memory, as used.
     pub fn bytes(&self) -> usize {
         self.cells
             .iter()
@@ -200,13 +214,13 @@ fn distribution(unit: crate::Unit, values: crate::Distribution, factor: Option<f
     Stats::Distribution { unit, values: factor.map_or(values, |f| values.scaled(f)) }
 }
 
-fn keep(cell: &mut Cell, value: &Value) {
+fn keep(cell: &mut Cell, value: &Value, disk: Option<&Disk>) {
     match (&mut *cell, value) {
         (Cell::Int(column), Value::Int(v)) => column.push(*v),
         (Cell::Int(column), Value::List(list)) => list.iter().for_each(|v| column.push(*v)),
         (Cell::Real(column), Value::Real(v)) => column.push(*v),
         (Cell::Int(column), Value::Real(v)) if column.is_empty() => {
-            let mut real = RealColumn::default();
+            let mut real = RealColumn::on(disk);
             real.push(*v);
             *cell = Cell::Real(real);
         }
@@ -477,8 +491,13 @@ mod tests {
         #[test]
         fn several_readers_are_as_good_as_one(a in stream(), b in stream()) {
             let window = Window::new(0, 2_000_000_000);
-            let (mut one, mut first, mut second) =
-                (Recorder::new(ALL, ANCHOR), Recorder::new(ALL, ANCHOR), Recorder::new(ALL, ANCHOR));
+            // What each of the two keeps is mostly on disk.
+            let disk = Disk::new(tempfile::tempfile).sized(2, 3);
+            let [mut one, mut first, mut second] =
+                [None, Some(&disk), Some(&disk)].map(|disk| match disk {
+                    Some(disk) => Recorder::new(ALL, ANCHOR).on(disk),
+                    None => Recorder::new(ALL, ANCHOR),
+                });
             for facts in a.iter().chain(&b) {
                 one.record(facts);
             }

@@ -5,6 +5,8 @@ use crate::store::{Plain, Store};
 
 const DIGIT: u32 = 16;
 const WAYS: usize = 1 << DIGIT;
+/// No prefix.
+const NONE: usize = usize::MAX;
 
 /// Values at the 0-based `ranks` (ascending, each below the number of values) of the sorted column.
 pub(crate) fn select<T: Plain>(store: &Store<T>, ranks: &[usize]) -> Vec<T> {
@@ -42,19 +44,19 @@ fn count<T: Plain>(store: &Store<T>, shift: u32, prefixes: &[u64]) -> Vec<usize>
     }
     // Where among the prefixes those stand that end in these 16 bits, so that most values cost one look.
     let ends: Vec<usize> = prefixes.iter().map(|p| *p as usize & (WAYS - 1)).collect();
-    let mut first = vec![u8::MAX; WAYS];
+    let mut first = vec![NONE; WAYS];
     for (slot, end) in ends.iter().enumerate().rev() {
-        first[*end] = slot as u8;
+        first[*end] = slot;
     }
     store.scan(|values| {
         for value in values {
             let key = value.key();
             let prefix = key >> (shift + DIGIT);
             let begin = first[prefix as usize & (WAYS - 1)];
-            if begin != u8::MAX
-                && let Some(slot) = prefixes[begin.into()..].iter().position(|p| *p == prefix)
+            if begin != NONE
+                && let Some(slot) = prefixes[begin..].iter().position(|p| *p == prefix)
             {
-                counts[(usize::from(begin) + slot) * WAYS + digit(key)] += 1;
+                counts[(begin + slot) * WAYS + digit(key)] += 1;
             }
         }
     });

@@ -204,19 +204,20 @@ pub(crate) struct Store<T> {
     /// Values in blocks.
     filed: usize,
     tail: Vec<T>,
+    /// The disk took nothing more.
+    is_full: bool,
 }
 
 impl<T: Plain> Store<T> {
     /// One that uses `disk` beyond a size; without one, all stays in memory.
     pub(crate) fn on(disk: Option<Disk>) -> Self {
-        Self { disk, blocks: Vec::new(), filed: 0, tail: Vec::new() }
+        Self { disk, blocks: Vec::new(), filed: 0, tail: Vec::new(), is_full: false }
     }
 
     pub(crate) fn push(&mut self, value: T) {
         self.tail.push(value);
-        if let Some(disk) = &self.disk {
+        if let Some(disk) = self.disk.as_ref().filter(|_| !self.is_full) {
             let room = if self.blocks.is_empty() { disk.in_memory } else { disk.block };
-            // Once a write failed, lengths beyond the room come back here; the disk says no at once.
             if self.tail.len() > room {
                 self.file();
             }
@@ -239,12 +240,8 @@ impl<T: Plain> Store<T> {
         }
         self.filed += moved;
         self.tail.drain(..moved);
-        if moved == 0 {
-            // Nothing will ever be written: no more tries.
-            self.disk = self.disk.take().filter(|_| self.filed > 0).map(|disk| Disk { in_memory: usize::MAX, block: usize::MAX, ..disk });
-        } else {
-            self.tail.shrink_to(disk.block * 2);
-        }
+        self.tail.shrink_to(disk.block * 2);
+        self.is_full = moved == 0;
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -256,14 +253,15 @@ impl<T: Plain> Store<T> {
         &self.tail
     }
 
-    /// Whether all are in memory.
-    pub(crate) fn is_in_memory(&self) -> bool {
-        self.blocks.is_empty()
-    }
-
     /// Values in order of arrival. It ends early where the file cannot be read: see [`is_readable`](Self::is_readable).
     pub(crate) fn iter(&self) -> Iter<'_, T> {
-        Iter { store: self, block: 0, buffer: Vec::new(), values: Vec::new().into_iter(), tail: self.tail.iter() }
+        Iter {
+            store: self,
+            block: 0,
+            buffer: Vec::new(),
+            values: Vec::new().into_iter(),
+            tail: self.tail.iter(),
+        }
     }
 
     /// Hands all values over, in order, in slices.
