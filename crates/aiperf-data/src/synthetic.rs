@@ -467,6 +467,19 @@ mod tests {
     }
 
     #[test]
+    fn turns_are_counted_without_making_them() {
+        let turns = TurnsPlan { count: LengthPlan::normal(3.0, 2.0), delay: None };
+        let set = SyntheticPlan { turns, ..set(20, 30.0, 0.0) };
+        let workload = open(&plan(DatasetPlan::Synthetic(set), EndpointKind::Chat), Toy::shared(Cut::Words));
+        let counts: Vec<usize> = (0..20).map(|i| workload.turn_count(i)).collect();
+        let made = |i| workload.conversation(i, Visit::default()).expect("a good plan").turns;
+        assert!((0..20).all(|i| made(i).len() == counts[i] && made(i).iter().all(|t| t.at_ns.is_none())));
+        assert!(counts.iter().collect::<HashSet<_>>().len() > 2, "{counts:?}");
+        assert_eq!(counts.iter().sum::<usize>() as u64, workload.describe().turns);
+        assert!(!workload.is_timed() && workload.start_ns(0).is_none());
+    }
+
+    #[test]
     fn a_marker_for_a_system_text_that_is_laid_over_is_on_no_text_of_ours() {
         let mut plan = plan(DatasetPlan::Synthetic(set(1, 60.0, 0.0)), EndpointKind::Responses);
         for target in MarkerTarget::ALL {
