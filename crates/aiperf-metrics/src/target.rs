@@ -7,6 +7,7 @@ use crate::facts::Facts;
 use crate::formulas;
 use crate::spec::MetricSpec;
 use crate::statistics::Distribution;
+use crate::store::Disk;
 use crate::summary::{Stats, Window};
 use crate::table::find;
 
@@ -53,6 +54,16 @@ impl TargetRecorder {
     /// An empty one for so many servers.
     pub fn new(targets: usize) -> Self {
         Self { targets: vec![Target::default(); targets] }
+    }
+
+    /// The same, still empty, whose columns go to `disk` when they grow long. Recorders that are merged share one.
+    #[must_use]
+    pub fn on(mut self, disk: &Disk) -> Self {
+        for target in &mut self.targets {
+            target.time_to_first_token = IntColumn::on(Some(disk));
+            target.request_latency = IntColumn::on(Some(disk));
+        }
+        self
     }
 
     /// Takes in a request that went to server `target`, a position in the plan's list. Lost and unsent requests went nowhere.
@@ -153,6 +164,19 @@ mod tests {
         assert_eq!(of(&all[0].time_to_first_token, "max"), Some(10.0));
         assert_eq!((all[1].completed, all[1].failed, all[1].cancelled, all[1].requests()), (1, 1, 1, 3));
         assert_eq!(all[2], TargetSummary { request_throughput: Some(0.0), ..TargetSummary::default() });
+    }
+
+    #[test]
+    fn columns_on_disk_give_the_same() {
+        let disk = Disk::new(tempfile::tempfile).sized(2, 3);
+        let mut recorders = [TargetRecorder::new(1), TargetRecorder::new(1).on(&disk)];
+        for recorder in &mut recorders {
+            for last in 20..60 {
+                recorder.record(0, &request(Outcome::Completed, last), true);
+            }
+        }
+        let [memory, disk] = recorders.map(|r| r.summarise(Window::new(0, 1)));
+        assert_eq!(memory, disk);
     }
 
     #[test]

@@ -8,6 +8,8 @@ mod in_flight;
 mod lag;
 mod span;
 mod verdict;
+#[cfg(test)]
+mod verdict_tests;
 
 pub use health::{
     Arrivals, Asked, ClockHealth, ComposerWaits, Connections, CpuShare, HandOver, Health, PhaseHealth,
