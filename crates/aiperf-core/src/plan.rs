@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 pub use endpoint::{
-    ClientCertificate, ConnectionReuse, EndpointKind, EndpointPlan, HttpVersion, Target, UrlStrategy,
+    ClientCertificate, ConnectionReuse, EndpointKind, EndpointPlan, HttpVersion, IpVersion, Target,
+    UrlStrategy,
 };
 pub use phase::{
     Arrival, Cancellation, Pacing, PhaseKind, PhasePlan, Ramp, RampShape, RatePlan, RatePoint, RateShape,

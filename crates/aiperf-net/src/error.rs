@@ -1,5 +1,7 @@
 //! What makes a run against a server impossible before the first request. Failures of requests are data, not errors.
 
+use std::path::PathBuf;
+
 /// Why no client could be made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -28,6 +30,22 @@ pub enum NetError {
         /// The host.
         host: String,
     },
+    /// A PEM file that cannot be used.
+    #[error("'{}' {problem}", path.display())]
+    Pem {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it, as the rest of a sentence.
+        problem: String,
+    },
+    /// A proxy of the environment that cannot be spoken to. Its URL may hold a password and is not told.
+    #[error("the proxy in {variable} {problem}")]
+    Proxy {
+        /// The variable.
+        variable: &'static str,
+        /// What is wrong with it, as the rest of a sentence.
+        problem: String,
+    },
     /// The trust store named by `SSL_CERT_FILE` or `SSL_CERT_DIR` has no certificate that can be used.
     #[error("no usable certificate in the trust store named by {variable}: {detail}")]
     Roots {
@@ -51,5 +69,13 @@ pub enum NetError {
         /// What it said.
         #[source]
         source: rustls::Error,
+    },
+    /// A path that no Unix socket can have, or a system that has none.
+    #[error("'{}' cannot be connected to as a Unix socket: {problem}", path.display())]
+    UnixSocket {
+        /// The path.
+        path: PathBuf,
+        /// Why not.
+        problem: String,
     },
 }

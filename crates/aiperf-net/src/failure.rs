@@ -6,8 +6,16 @@ use std::io;
 
 use aiperf_core::outcome::{Failure, FailureKind, Stage};
 use aiperf_core::time::ns_to_seconds;
+use aiperf_os::limits::Shortage;
 
 use crate::wire::Socket;
+
+/// Type name of a failure for want of local ports; a report warns of it.
+pub const PORT_SHORTAGE: &str = "LocalPortShortage";
+/// Type name of a failure for want of descriptors; a report warns of it.
+pub const DESCRIPTOR_SHORTAGE: &str = "DescriptorShortage";
+/// Bytes of a proxy's own page that are told.
+const PROXY_WORDS: usize = 300;
 
 fn failure(kind: FailureKind, stage: Stage, type_name: &str, message: String, retryable: bool) -> Failure {
     Failure { kind, stage, code: None, type_name: type_name.to_owned(), message, retryable }
@@ -15,14 +23,86 @@ fn failure(kind: FailureKind, stage: Stage, type_name: &str, message: String, re
 
 /// The name has no address.
 pub(crate) fn resolve(host: &str, error: &io::Error) -> Failure {
+    if let Some(shortage @ (Shortage::ProcessDescriptors | Shortage::MachineDescriptors)) =
+        Shortage::of(error)
+    {
+        return short_of(shortage, host, Stage::Resolve);
+    }
     let message = format!("cannot resolve {host}: {error}");
     failure(FailureKind::Resolve, Stage::Resolve, "ClientConnectorDNSError", message, false)
 }
 
 /// No TCP connection.
 pub(crate) fn connect(authority: &str, error: &io::Error) -> Failure {
+    if let Some(shortage) = Shortage::of(error) {
+        return short_of(shortage, authority, Stage::Connect);
+    }
     let message = format!("cannot connect to {authority}: {error}");
     failure(FailureKind::Connect, Stage::Connect, "ClientConnectorError", message, true)
+}
+
+/// This side had nothing left to make a connection with.
+fn short_of(shortage: Shortage, authority: &str, stage: Stage) -> Failure {
+    let (type_name, message) = match shortage {
+        Shortage::Ports => (
+            PORT_SHORTAGE,
+            format!(
+                "no local port is free for another connection to {authority}: each is in use, or was so less than a minute ago; \
+                 keep connections (--connection-reuse-strategy pooled), use several addresses of the server, or widen \
+                 net.ipv4.ip_local_port_range"
+            ),
+        ),
+        Shortage::ProcessDescriptors => (
+            DESCRIPTOR_SHORTAGE,
+            format!(
+                "no descriptor is free for another connection to {authority}: this process may not have more open; raise its hard \
+                 limit (ulimit -Hn), or lower the concurrency"
+            ),
+        ),
+        Shortage::MachineDescriptors => (
+            DESCRIPTOR_SHORTAGE,
+            format!(
+                "no descriptor is free for another connection to {authority}: this machine cannot have more open; raise fs.file-max"
+            ),
+        ),
+    };
+    failure(FailureKind::Connect, stage, type_name, message, true)
+}
+
+/// The proxy could not be connected to, or did not listen.
+pub(crate) fn proxy_connection(authority: &str, error: &io::Error) -> Failure {
+    let whom = format!("the proxy {authority}");
+    if let Some(shortage) = Shortage::of(error) {
+        return short_of(shortage, &whom, Stage::Connect);
+    }
+    let message = format!("cannot connect to {whom}: {error}");
+    failure(FailureKind::Connect, Stage::Connect, "ClientProxyConnectionError", message, true)
+}
+
+/// The proxy opened no tunnel to `server`.
+pub(crate) fn tunnel(proxy: &str, server: &str, code: Option<u16>, what: &str) -> Failure {
+    let message = format!("no tunnel to {server}: the proxy {proxy} {what}");
+    let retryable = code.is_none_or(|code| code >= 500 || code == 429);
+    let failure = failure(FailureKind::Connect, Stage::Connect, "ClientHttpProxyError", message, retryable);
+    Failure { code: code.map(i64::from), ..failure }
+}
+
+/// A status that a proxy gives of itself came in answer to a request that it was to pass on.
+pub(crate) fn by_proxy(proxy: &str, code: u16, reason: &str, body: &[u8]) -> Failure {
+    let said = String::from_utf8_lossy(&body[..body.len().min(PROXY_WORDS)]);
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let whose = if code == 407 { "" } else { " (its own word, or the server's)" };
+    let message = format!("the proxy {proxy} answered {code} {reason}{whose}: {said}");
+    let message = message.trim_end_matches([':', ' ']).to_owned();
+    let failure = failure(FailureKind::HttpStatus, Stage::Answer, reason, message, code != 407);
+    Failure { code: Some(i64::from(code)), ..failure }
+}
+
+/// TLS was spoken, but not HTTP/2 over it.
+pub(crate) fn not_http_2(authority: &str) -> Failure {
+    let message =
+        format!("{authority} does not speak HTTP/2 over TLS (it did not choose h2); try --http-version 1.1");
+    failure(FailureKind::Protocol, Stage::Tls, "ClientConnectorError", message, false)
 }
 
 /// No TLS session. What the TLS library says is in the error's source.
@@ -144,6 +224,52 @@ pub(crate) fn http(error: &hyper::Error, stage: Stage, in_body: bool) -> Failure
     }
 }
 
+/// There is a connection, and no HTTP/2 on it.
+pub(crate) fn no_http2(authority: &str, is_http1: bool, error: Option<h2::Error>) -> Failure {
+    if is_http1 {
+        let message = format!("{authority} does not speak HTTP/2: it answered its greeting in HTTP/1");
+        return failure(FailureKind::Protocol, Stage::Connect, "ClientConnectorError", message, false);
+    }
+    let gone = error.as_ref().is_none_or(|e| e.is_io() || e.is_remote());
+    let why = error.map_or_else(|| "it closed the connection".to_owned(), |e| e.to_string());
+    let message = format!("no HTTP/2 with {authority}: {why}");
+    let kind = if gone { FailureKind::Connect } else { FailureKind::Protocol };
+    failure(kind, Stage::Connect, "ClientConnectorError", message, gone)
+}
+
+/// A request that HTTP/2 has no form for, or no stream.
+pub(crate) fn unsendable(error: &h2::Error) -> Failure {
+    let message = format!("the request cannot be sent over HTTP/2: {error}");
+    failure(FailureKind::Protocol, Stage::Send, "ClientRequestError", message, false)
+}
+
+/// What HTTP/2 said of a stream, before (`in_body` false) or after the head of the answer was whole.
+pub(crate) fn http2(error: &h2::Error, stage: Stage, in_body: bool) -> Failure {
+    let reason = error.reason().map_or_else(String::new, |r| format!("{r:?}"));
+    let how = if error.is_library() {
+        let message = format!("the answer is not HTTP/2: {error}");
+        return failure(FailureKind::Protocol, stage, "ClientResponseError", message, false);
+    } else if error.is_reset() {
+        format!("the server broke the stream off ({reason})")
+    } else if error.is_go_away() {
+        format!("the server gave the connection up ({reason})")
+    } else {
+        match error.get_io() {
+            Some(e) if !matches!(e.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe) => {
+                format!("the connection broke: {e}")
+            }
+            _ => return closed(stage, in_body),
+        }
+    };
+    let (kind, type_name) = match (in_body, stage) {
+        (true, _) => (FailureKind::Truncated, "ClientPayloadError"),
+        (false, Stage::InStream) => (FailureKind::Truncated, "ServerDisconnectedError"),
+        (false, _) => (FailureKind::Disconnected, "ServerDisconnectedError"),
+    };
+    let before = if in_body { "before the end of the answer" } else { "without an answer" };
+    failure(kind, stage, type_name, format!("{how} {before}"), true)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -171,6 +297,33 @@ mod tests {
             type_of(&closed(Stage::InStream, true)),
             ("ClientPayloadError", FailureKind::Truncated, Stage::InStream)
         );
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_shortage_says_what_there_was_too_little_of_and_what_to_do() {
+        for (kind, type_name, words) in [
+            (
+                io::ErrorKind::AddrNotAvailable,
+                PORT_SHORTAGE,
+                "no local port is free for another connection to h:80",
+            ),
+            (io::ErrorKind::ConnectionRefused, "ClientConnectorError", "cannot connect to h:80"),
+        ] {
+            let f = connect("h:80", &io::Error::from(kind));
+            assert_eq!(type_of(&f), (type_name, FailureKind::Connect, Stage::Connect));
+            assert!(f.message.contains(words) && f.retryable, "{}", f.message);
+        }
+        // EMFILE and ENFILE.
+        for (code, advice) in [(24, "ulimit -Hn"), (23, "fs.file-max")] {
+            let error = io::Error::from_raw_os_error(code);
+            for f in [connect("h:80", &error), resolve("h:80", &error), proxy_connection("h:80", &error)] {
+                assert_eq!((f.type_name.as_str(), f.kind), (DESCRIPTOR_SHORTAGE, FailureKind::Connect));
+                assert!(f.message.contains(advice), "{}", f.message);
+            }
+        }
+        let unknown = io::Error::from(io::ErrorKind::AddrNotAvailable);
+        assert_eq!(resolve("h", &unknown).type_name, "ClientConnectorDNSError", "no port was wanted");
     }
 
     #[test]

@@ -16,14 +16,21 @@ use http_body_util::Full;
 use crate::NetError;
 use crate::endpoint::messages;
 use crate::header_case::spelling;
+use crate::proxy::Proxy;
 
 /// AIPerf names itself and its version; so do we, with ours.
 const USER_AGENT: &str = concat!("aiperf/", env!("CARGO_PKG_VERSION"));
 const REQUEST_ID: &str = "X-Request-ID";
 const AFFINITY: &str = "X-Session-Affinity";
 const CONTENT_LENGTH: &str = "Content-Length";
+const PROXY_AUTHORIZATION: &str = "Proxy-Authorization";
 /// Headers that frame the message: a user's value would break it.
 const RESERVED: [&str; 3] = ["content-length", "transfer-encoding", "te"];
+
+/// Headers that are about a connection of HTTP/1.1, and must not stand in a request of HTTP/2 (RFC 9113, 8.2.2). The host is in
+/// the request's own authority.
+const NOT_IN_HTTP2: [&str; 6] =
+    ["host", "connection", "transfer-encoding", "upgrade", "keep-alive", "proxy-connection"];
 
 /// What fills a header.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,11 +57,23 @@ pub(crate) struct RequestTemplate {
 }
 
 impl RequestTemplate {
-    /// The template for requests to `target` (path and query) at `url`.
-    pub(crate) fn new(plan: &EndpointPlan, url: &BaseUrl, target: &str) -> Result<Self, NetError> {
-        let target = in_request_line(target);
+    /// The template for requests to `target` (path and query) at `url`, sent to the server or to a `proxy` that passes them on.
+    pub(crate) fn new(
+        plan: &EndpointPlan,
+        url: &BaseUrl,
+        target: &str,
+        proxy: Option<&Proxy>,
+    ) -> Result<Self, NetError> {
+        let mut target = in_request_line(target);
+        if proxy.is_some() {
+            target = format!("http://{}{target}", url.authority());
+        }
         let uri = Uri::try_from(target.as_str()).map_err(|_| NetError::Target { target: target.clone() })?;
-        let list = list(plan, url)?;
+        let mut list = list(plan, url)?;
+        let given = list.iter().any(|(name, _)| name.eq_ignore_ascii_case(PROXY_AUTHORIZATION));
+        if let Some(value) = proxy.and_then(|p| p.authorization.clone()).filter(|_| !given) {
+            list.insert(1, (PROXY_AUTHORIZATION.to_owned(), Fill::Fixed(value)));
+        }
         let mut headers = HeaderMap::with_capacity(list.len());
         let mut fills = Vec::new();
         let mut head_len = ("POST  HTTP/1.1\r\n".len() + target.len() + "\r\n".len()) as u64;
@@ -106,6 +125,17 @@ impl RequestTemplate {
         }
         *request.headers_mut() = headers;
         request
+    }
+
+    /// The same requests for HTTP/2: to `uri`, which names scheme and host too, and without what is said of a connection of
+    /// HTTP/1.1.
+    pub(crate) fn for_http2(mut self, uri: Uri) -> Self {
+        let kept = std::mem::take(&mut self.headers).into_iter();
+        let kept = kept.filter_map(|(name, value)| Some((name?, value)));
+        self.headers = kept.filter(|(name, _)| !NOT_IN_HTTP2.contains(&name.as_str())).collect();
+        self.extensions = Extensions::new();
+        self.uri = uri;
+        self
     }
 
     /// Bytes of head and body of a request of `session` with a body of `body_len`.
@@ -163,7 +193,7 @@ fn list(plan: &EndpointPlan, url: &BaseUrl) -> Result<Vec<(String, Fill)>, NetEr
         set(name, secret(name, &value)?);
     } else if let Some(userinfo) = url.userinfo.as_ref().filter(|_| !authorized) {
         let name = "Authorization";
-        set(name, secret(name, &format!("Basic {}", base64(&percent_decoded(userinfo))))?);
+        set(name, secret(name, &basic_authorization(userinfo))?);
     }
     let (version_header, version) = messages::VERSION;
     if is_anthropic && !given(version_header) {
@@ -176,6 +206,11 @@ fn list(plan: &EndpointPlan, url: &BaseUrl) -> Result<Vec<(String, Fill)>, NetEr
     list.push((AFFINITY.to_owned(), Fill::CorrelationId));
     list.push((CONTENT_LENGTH.to_owned(), Fill::Length));
     Ok(list)
+}
+
+/// The value of an authorization header for `user:password` as it stands in a URL.
+pub(crate) fn basic_authorization(userinfo: &str) -> String {
+    format!("Basic {}", base64(&percent_decoded(userinfo)))
 }
 
 fn fixed(name: &str, value: &str) -> Result<Fill, NetError> {
@@ -229,7 +264,7 @@ fn percent_decoded(text: &str) -> Vec<u8> {
 }
 
 /// Standard base64 with padding (RFC 4648): one header at start is all that needs it.
-fn base64(bytes: &[u8]) -> String {
+pub(crate) fn base64(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {
@@ -253,7 +288,7 @@ mod tests {
     fn template(change: impl FnOnce(&mut EndpointPlan), url: &str) -> Result<RequestTemplate, NetError> {
         let mut plan = test_plan(EndpointKind::Chat);
         change(&mut plan);
-        RequestTemplate::new(&plan, &BaseUrl::parse(url).expect("a URL"), "/v1/x")
+        RequestTemplate::new(&plan, &BaseUrl::parse(url).expect("a URL"), "/v1/x", None)
     }
 
     fn names(template: &RequestTemplate) -> Vec<&str> {

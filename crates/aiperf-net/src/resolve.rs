@@ -7,6 +7,7 @@ use std::cell::Cell;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use aiperf_core::plan::IpVersion;
 use aiperf_core::time::NS_PER_S;
 use aiperf_core::url::{BaseUrl, Scheme};
 use aiperf_os::mono_ns;
@@ -51,6 +52,8 @@ struct Kept {
 #[derive(Debug)]
 pub(crate) struct Resolver {
     server: ServerAddress,
+    /// Which addresses of a name count.
+    ip: IpVersion,
     /// What a literal address or a name of the loopback means; empty when a resolver has to be asked.
     known: Vec<SocketAddr>,
     kept: Mutex<Option<Kept>>,
@@ -62,12 +65,16 @@ pub(crate) struct Resolver {
 pub(crate) type Resolved = (io::Result<Vec<SocketAddr>>, Option<(u64, u64)>);
 
 impl Resolver {
-    pub(crate) fn new(server: ServerAddress) -> Self {
-        let known = known(&server.host).into_iter().map(|ip| SocketAddr::new(ip, server.port)).collect();
-        Self { server, known, kept: Mutex::new(None), turn: Cell::new(0) }
+    pub(crate) fn new(server: ServerAddress, ip: IpVersion) -> Self {
+        let mut known = known(&server.host);
+        if known.len() > 1 {
+            known.retain(|address| is_wanted(ip, *address));
+        }
+        let known = known.into_iter().map(|address| SocketAddr::new(address, server.port)).collect();
+        Self { server, ip, known, kept: Mutex::new(None), turn: Cell::new(0) }
     }
 
-    /// The addresses of the server, IPv4 first.
+    /// The addresses of the server that are of the versions wanted, IPv4 first.
     pub(crate) async fn resolve(&self) -> Resolved {
         if !self.known.is_empty() {
             return (Ok(self.known.clone()), None);
@@ -86,10 +93,12 @@ impl Resolver {
         let found = tokio::net::lookup_host((self.server.host.as_str(), self.server.port)).await;
         let ended = mono_ns();
         let result = found.map(Iterator::collect::<Vec<_>>).and_then(|mut addresses| {
+            let any = !addresses.is_empty();
+            addresses.retain(|address| is_wanted(self.ip, address.ip()));
             addresses.sort_by_key(SocketAddr::is_ipv6);
             addresses.dedup();
             if addresses.is_empty() {
-                return Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address"));
+                return Err(io::Error::new(io::ErrorKind::NotFound, missing(self.ip, any)));
             }
             let ordered = self.in_turn(&addresses);
             *kept = Some(Kept { addresses, until_ns: ended.saturating_add(KEPT_NS) });
@@ -111,6 +120,23 @@ impl Resolver {
     }
 }
 
+fn is_wanted(ip: IpVersion, address: IpAddr) -> bool {
+    match ip {
+        IpVersion::Four => address.is_ipv4(),
+        IpVersion::Six => address.is_ipv6(),
+        IpVersion::Any => true,
+    }
+}
+
+/// Why a name has no address that is wanted; it has `any` other or none.
+fn missing(ip: IpVersion, any: bool) -> &'static str {
+    match ip {
+        IpVersion::Four if any => "the name has no IPv4 address, only IPv6",
+        IpVersion::Six if any => "the name has no IPv6 address, only IPv4",
+        _ => "the name has no address",
+    }
+}
+
 /// The addresses of a host that need no resolver, in the order to try them.
 fn known(host: &str) -> Vec<IpAddr> {
     let name = host.strip_suffix('.').unwrap_or(host);
@@ -129,8 +155,30 @@ mod tests {
     use super::*;
 
     fn resolver(url: &str) -> Resolver {
+        resolver_of(url, IpVersion::Any)
+    }
+
+    fn resolver_of(url: &str, ip: IpVersion) -> Resolver {
         let url = BaseUrl::parse(url).expect("a URL");
-        Resolver::new(ServerAddress::new(&url).expect("an address"))
+        Resolver::new(ServerAddress::new(&url).expect("an address"), ip)
+    }
+
+    #[tokio::test]
+    async fn only_addresses_of_the_wanted_version_are_used() {
+        for (ip, name, wanted) in [
+            (IpVersion::Four, "localhost", "127.0.0.1:7"),
+            (IpVersion::Six, "localhost", "[::1]:7"),
+            (IpVersion::Four, "127.1", "127.0.0.1:7"),
+            // A literal is meant as it is.
+            (IpVersion::Four, "[::1]", "[::1]:7"),
+            (IpVersion::Six, "127.0.0.1", "127.0.0.1:7"),
+        ] {
+            let (addresses, _) = resolver_of(&format!("http://{name}:7"), ip).resolve().await;
+            assert_eq!(addresses.expect(name), [wanted.parse().expect("an address")], "{name}");
+        }
+        let (addresses, _) = resolver_of("http://127.1:7", IpVersion::Six).resolve().await;
+        let error = addresses.expect_err("IPv4 alone").to_string();
+        assert_eq!(error, "the name has no IPv6 address, only IPv4");
     }
 
     #[tokio::test]

@@ -1,23 +1,49 @@
-//! TLS settings: which certificates are trusted.
+//! TLS settings: which certificates are trusted, what we show of ourselves, which HTTP is offered.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use aiperf_core::plan::EndpointPlan;
+use aiperf_core::plan::{ClientCertificate, EndpointPlan, HttpVersion};
 use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
 use crate::NetError;
 
+/// What HTTP/1.1 and HTTP/2 are called in the handshake.
+const HTTP_1: &[u8] = b"http/1.1";
+const HTTP_2: &[u8] = b"h2";
+
+/// Our certificate with those that signed it, and its key.
+type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+
 /// The TLS settings of `plan`, to be shared by all shards.
 ///
 /// Trusted are the system's certificates (`SSL_CERT_FILE` and `SSL_CERT_DIR` replace them), or Mozilla's built-in list where
-/// the system has none. With `verify_tls` off every certificate is accepted. Sessions are never resumed, so that each new
-/// connection costs a full handshake, as it does in AIPerf.
+/// the system has none, and beside them those of `ca`. With `verify_tls` off every certificate is accepted. Sessions are never
+/// resumed, so that each new connection costs a full handshake, as it does in AIPerf. The one HTTP that the plan speaks is the
+/// only one offered.
+///
+/// # Errors
+/// A file without a certificate or a key in it, a key of another certificate; a trust store that cannot be read.
 pub fn tls_config(plan: &EndpointPlan) -> Result<Arc<ClientConfig>, NetError> {
-    if plan.verify_tls { verifying_tls_config() } else { with_roots(RootCertStore::empty(), false) }
+    let mut roots = if plan.verify_tls { trusted()? } else { RootCertStore::empty() };
+    if let Some(path) = &plan.ca {
+        for certificate in certificates(path)? {
+            roots
+                .add(certificate)
+                .map_err(|e| pem_error(path, format!("has a certificate nobody can trust: {e}")))?;
+        }
+    }
+    let identity = plan.client_certificate.as_ref().map(identity).transpose()?;
+    let http = match plan.http {
+        HttpVersion::One => HTTP_1,
+        HttpVersion::Two => HTTP_2,
+    };
+    with(roots, plan.verify_tls, identity.zip(plan.client_certificate.as_ref()), http)
 }
 
 /// The same for a server that is not the one under test: certificates are always checked.
@@ -27,6 +53,15 @@ pub fn verifying_tls_config() -> Result<Arc<ClientConfig>, NetError> {
 
 /// Settings that trust `roots` alone, or everybody.
 pub(crate) fn with_roots(roots: RootCertStore, verify: bool) -> Result<Arc<ClientConfig>, NetError> {
+    with(roots, verify, None, HTTP_1)
+}
+
+fn with(
+    roots: RootCertStore,
+    verify: bool,
+    identity: Option<(Identity, &ClientCertificate)>,
+    http: &[u8],
+) -> Result<Arc<ClientConfig>, NetError> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
@@ -36,10 +71,69 @@ pub(crate) fn with_roots(roots: RootCertStore, verify: bool) -> Result<Arc<Clien
     } else {
         builder.dangerous().with_custom_certificate_verifier(Arc::new(Anyone(provider)))
     };
-    let mut config = builder.with_no_client_auth();
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    let mut config = match identity {
+        None => builder.with_no_client_auth(),
+        Some(((chain, key), files)) => builder.with_client_auth_cert(chain, key).map_err(|error| {
+            let certificate = files.certificate.display();
+            let problem = match error {
+                rustls::Error::InconsistentKeys(_) => {
+                    format!("has a key that does not fit the certificate in '{certificate}'")
+                }
+                error => {
+                    format!("has a key that cannot be used with the certificate in '{certificate}': {error}")
+                }
+            };
+            pem_error(&files.key, problem)
+        })?,
+    };
+    config.alpn_protocols = vec![http.to_vec()];
     config.resumption = Resumption::disabled();
     Ok(Arc::new(config))
+}
+
+/// Whether `protocol`, which a handshake ended with, is HTTP/2.
+pub(crate) fn is_http_2(protocol: Option<&[u8]>) -> bool {
+    protocol == Some(HTTP_2)
+}
+
+fn pem_error(path: &Path, problem: String) -> NetError {
+    NetError::Pem { path: path.to_owned(), problem }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, NetError> {
+    std::fs::read(path).map_err(|e| pem_error(path, format!("cannot be read: {e}")))
+}
+
+/// All certificates of a PEM file, at least one.
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, NetError> {
+    let text = read(path)?;
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    match found {
+        Ok(found) if !found.is_empty() => Ok(found),
+        Ok(_) => Err(pem_error(
+            path,
+            "has no certificate in it (a section -----BEGIN CERTIFICATE-----)".to_owned(),
+        )),
+        Err(error) => Err(pem_error(path, format!("is not whole PEM: {error}"))),
+    }
+}
+
+/// Certificate and key (PKCS #8, PKCS #1 or SEC1) of the files named.
+fn identity(files: &ClientCertificate) -> Result<Identity, NetError> {
+    let chain = certificates(&files.certificate)?;
+    let path = &files.key;
+    let text = read(path)?;
+    match PrivateKeyDer::from_pem_slice(&text) {
+        Ok(key) => Ok((chain, key)),
+        Err(pem::Error::NoItemsFound) if memchr::memmem::find(&text, b"ENCRYPTED").is_some() => {
+            Err(pem_error(path, "has a key that is encrypted; give one that is not".to_owned()))
+        }
+        Err(pem::Error::NoItemsFound) => Err(pem_error(
+            path,
+            "has no key in it (a section -----BEGIN PRIVATE KEY----- or alike)".to_owned(),
+        )),
+        Err(error) => Err(pem_error(path, format!("is not whole PEM: {error}"))),
+    }
 }
 
 fn trusted() -> Result<RootCertStore, NetError> {

@@ -1,4 +1,6 @@
-//! Limits of the process.
+//! Limits of the process and of the machine, and errors that mean one was met.
+
+use std::io;
 
 /// The soft and hard limit on open descriptors, after the soft one was raised as far as the hard one allows
 /// (`None` where the platform has no such limit to read).
@@ -25,9 +27,50 @@ pub fn raise_descriptor_limit() -> Option<(u64, u64)> {
     }
 }
 
+/// What there was no more of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shortage {
+    /// Descriptors that the process may have open.
+    ProcessDescriptors,
+    /// Descriptors that the whole machine can have open.
+    MachineDescriptors,
+    /// Local ports for connections to one address.
+    Ports,
+}
+
+impl Shortage {
+    /// The shortage that `error` tells of. For ports only where it came from connecting.
+    pub fn of(error: &io::Error) -> Option<Self> {
+        if error.kind() == io::ErrorKind::AddrNotAvailable {
+            return Some(Self::Ports);
+        }
+        #[cfg(unix)]
+        match error.raw_os_error() {
+            Some(libc::EMFILE) => return Some(Self::ProcessDescriptors),
+            Some(libc::ENFILE) => return Some(Self::MachineDescriptors),
+            _ => {}
+        }
+        None
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn shortages_are_known_by_their_errors() {
+        for (code, shortage) in [
+            (libc::EMFILE, Some(Shortage::ProcessDescriptors)),
+            (libc::ENFILE, Some(Shortage::MachineDescriptors)),
+            (libc::EADDRNOTAVAIL, Some(Shortage::Ports)),
+            (libc::ECONNREFUSED, None),
+        ] {
+            assert_eq!(Shortage::of(&io::Error::from_raw_os_error(code)), shortage);
+        }
+        assert_eq!(Shortage::of(&io::Error::other("x")), None);
+    }
 
     #[test]
     fn the_soft_limit_reaches_the_hard_one() {

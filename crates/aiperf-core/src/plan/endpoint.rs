@@ -95,6 +95,17 @@ pub enum HttpVersion {
     Two,
 }
 
+/// Which addresses of a server's name are used. A literal address is used as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IpVersion {
+    /// IPv4 alone.
+    Four,
+    /// IPv6 alone.
+    Six,
+    /// Both, IPv4 first.
+    Any,
+}
+
 /// How a new session gets one of several servers. All turns of a session go to the same one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UrlStrategy {
@@ -178,6 +189,8 @@ pub struct EndpointPlan {
     pub resend: bool,
     /// Connections go to this Unix socket; the URL still names host and path.
     pub unix_socket: Option<PathBuf>,
+    /// Which addresses of a name are used.
+    pub ip: IpVersion,
     /// Proxies are taken from the environment (`HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`, and in small letters).
     pub proxy_from_env: bool,
     /// PEM file of certificates that are trusted beside the system's own.
@@ -216,6 +229,7 @@ impl EndpointPlan {
             http: HttpVersion::One,
             resend: true,
             unix_socket: None,
+            ip: IpVersion::Any,
             proxy_from_env: false,
             ca: None,
             client_certificate: None,

@@ -3,11 +3,14 @@
 
 use std::fmt::Write as _;
 mod answers;
+mod arrivals;
 mod connections;
 mod extras;
+mod http2;
 mod limits;
 mod requests;
 mod tls;
+mod ways;
 
 use std::future::{Future, pending};
 use std::rc::Rc;
