@@ -23,6 +23,7 @@ use crate::endpoint::FirstContent;
 use crate::headers::RequestTemplate;
 use crate::limits::{Cut, Limits, Progress};
 use crate::outgoing::Kept;
+use crate::proxy::Proxy;
 use crate::seen::{Carrier, Seen, Watch};
 #[cfg(test)]
 use crate::wire::Socket;
@@ -113,17 +114,29 @@ impl Client {
     /// shared between shards; they are made from the plan when an https URL comes without.
     ///
     /// # Errors
-    /// A header, path or host that cannot be sent; a trust store that cannot be read.
+    /// A header, path or host that cannot be sent; certificates or keys that cannot be used; a proxy that cannot be spoken to.
     pub fn new(
         plan: &EndpointPlan,
         url: &BaseUrl,
         tls: Option<Arc<rustls::ClientConfig>>,
     ) -> Result<Self, NetError> {
-        let dialer = Dialer::new(plan, url, tls)?;
+        let proxied = plan.proxy_from_env && plan.unix_socket.is_none();
+        let proxy = if proxied { Proxy::from_env(url)? } else { None };
+        Self::through(proxy, plan, url, tls)
+    }
+
+    /// The same through `proxy`, if there is one.
+    pub(crate) fn through(
+        proxy: Option<Proxy>,
+        plan: &EndpointPlan,
+        url: &BaseUrl,
+        tls: Option<Arc<rustls::ClientConfig>>,
+    ) -> Result<Self, NetError> {
+        let dialer = Dialer::new(plan, url, tls, proxy)?;
         let template = RequestTemplate::new(plan, url, &url.join(endpoint::path(plan)), dialer.forwarder())?;
-        let two = match plan.http {
-            HttpVersion::One => None,
-            HttpVersion::Two => Some(Two::new(&template, url)?),
+        let (template, two) = match plan.http {
+            HttpVersion::One => (template, None),
+            HttpVersion::Two => (http2::template(template, url)?, Some(Two::new(url))),
         };
         Ok(Self {
             template,
@@ -268,7 +281,10 @@ impl Client {
     /// Sockets of the kept connections, for tests that watch them.
     #[cfg(test)]
     pub(crate) fn idle_sockets(&self) -> Vec<Rc<Socket>> {
-        self.idle.borrow().iter().map(|c| Rc::clone(&c.socket)).collect()
+        match &self.two {
+            None => self.idle.borrow().iter().map(|c| Rc::clone(&c.socket)).collect(),
+            Some(two) => two.pool.sockets(),
+        }
     }
 
     fn count(&self, add: impl FnOnce(&mut Counters)) {

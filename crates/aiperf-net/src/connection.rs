@@ -41,7 +41,7 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// HTTP over `wire`. Nothing is sent yet.
-    pub(crate) async fn new(wire: Wire) -> Result<Self, hyper::Error> {
+    pub(crate) async fn open(wire: Wire) -> Result<Self, Failure> {
         let socket = Rc::clone(wire.socket());
         // Lenient where aiohttp is: what matters is the answer, not its headers' manners.
         // How our own names are spelled comes with each request; to keep how the server spells its own would cost a second map.
@@ -51,7 +51,8 @@ impl Connection {
             .allow_obsolete_multiline_headers_in_responses(true)
             .ignore_invalid_headers_in_responses(true)
             .handshake(TokioIo::new(wire))
-            .await?;
+            .await
+            .map_err(|e| failure::http(&e, Stage::Send, false))?;
         Ok(Self { sender, driver, socket, idle_since_ns: 0 })
     }
 

@@ -14,13 +14,13 @@ use std::time::Duration;
 use aiperf_os::mono_ns;
 use tokio::time::Sleep;
 
-use crate::wire::Socket;
+use crate::seen::Carrier;
 
 /// How far a request came, as its limits see it.
 #[derive(Debug)]
 pub(crate) struct Progress {
-    socket: RefCell<Option<Rc<Socket>>>,
-    /// How often the request was put on a socket.
+    carrier: RefCell<Option<Carrier>>,
+    /// How often the request was put on one.
     attempts: Cell<u32>,
     /// The first content is there, or there will be none to wait for.
     settled: Cell<bool>,
@@ -30,13 +30,13 @@ pub(crate) struct Progress {
 
 impl Progress {
     pub(crate) fn new(expected: u64) -> Self {
-        Self { socket: RefCell::new(None), attempts: Cell::new(0), settled: Cell::new(false), expected }
+        Self { carrier: RefCell::new(None), attempts: Cell::new(0), settled: Cell::new(false), expected }
     }
 
-    /// From now on the request is on `socket`.
-    pub(crate) fn carry(&self, socket: Option<Rc<Socket>>) {
-        self.attempts.set(self.attempts.get() + u32::from(socket.is_some()));
-        *self.socket.borrow_mut() = socket;
+    /// From now on the request is on `carrier`.
+    pub(crate) fn carry(&self, carrier: Option<Carrier>) {
+        self.attempts.set(self.attempts.get() + u32::from(carrier.is_some()));
+        *self.carrier.borrow_mut() = carrier;
     }
 
     /// No content is waited for any more.
@@ -46,13 +46,12 @@ impl Progress {
 
     /// When the whole request had been handed to the kernel.
     fn sent_ns(&self) -> Option<u64> {
-        self.socket.borrow().as_ref()?.sent_ns(self.expected)
+        self.carrier.borrow().as_ref()?.sent_ns(self.expected)
     }
 
     /// The last read of the answer.
     fn last_read_ns(&self) -> Option<u64> {
-        let socket = self.socket.borrow();
-        socket.as_ref().map(|s| s.last_read_ns.get()).filter(|ns| *ns > 0)
+        self.carrier.borrow().as_ref()?.last_read_ns()
     }
 }
 

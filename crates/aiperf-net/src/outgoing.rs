@@ -8,6 +8,7 @@ use aiperf_core::ticket::{SessionId, Uuid};
 use bytes::Bytes;
 
 use crate::connection::Connection;
+use crate::http2::Shared;
 
 /// A request ready to go.
 pub struct Outgoing {
@@ -61,5 +62,12 @@ impl fmt::Debug for Outgoing {
 /// failure or a cancellation there is none, and the next turn opens a fresh one.
 #[derive(Debug, Default)]
 pub struct Sticky {
-    pub(crate) kept: RefCell<Option<Connection>>,
+    pub(crate) kept: RefCell<Option<Kept>>,
+}
+
+/// A connection of one session.
+#[derive(Debug)]
+pub(crate) enum Kept {
+    One(Connection),
+    Two(Rc<Shared>),
 }

@@ -8,6 +8,7 @@ use http::response::Parts;
 
 use crate::endpoint::FirstContent;
 use crate::failure;
+use crate::http2::StreamBook;
 use crate::limits::Progress;
 use crate::wire::Socket;
 
@@ -21,12 +22,47 @@ pub(crate) struct Watch {
     pub(crate) hook: Option<Box<dyn FnOnce()>>,
 }
 
+/// What a request is on, with its stamps and counts.
+#[derive(Debug, Clone)]
+pub(crate) enum Carrier {
+    /// A connection of HTTP/1.1, for it alone.
+    Socket(Rc<Socket>),
+    /// A stream of HTTP/2.
+    Stream(Rc<StreamBook>),
+}
+
+impl Carrier {
+    /// When the whole request, `expected` bytes long where it can be known beforehand, had been handed to the kernel.
+    pub(crate) fn sent_ns(&self, expected: u64) -> Option<u64> {
+        match self {
+            Self::Socket(socket) => socket.sent_ns(expected),
+            Self::Stream(stream) => Some(stream.sent_ns.get()).filter(|ns| *ns > 0),
+        }
+    }
+
+    /// When the last read of the answer returned.
+    pub(crate) fn last_read_ns(&self) -> Option<u64> {
+        let ns = match self {
+            Self::Socket(socket) => &socket.last_read_ns,
+            Self::Stream(stream) => &stream.last_read_ns,
+        };
+        Some(ns.get()).filter(|ns| *ns > 0)
+    }
+
+    fn stage(&self, expected: u64) -> Stage {
+        match self {
+            Self::Socket(socket) => failure::stage(socket, expected),
+            Self::Stream(stream) => stream.stage(),
+        }
+    }
+}
+
 /// What has been seen of a request so far. It outlives the attempt, so a cancellation keeps what came before it.
 pub(crate) struct Seen {
     pub(crate) exchange: Exchange,
-    /// The socket in use, for its counts.
-    socket: Option<Rc<Socket>>,
-    /// How far the request came while there was no socket in use.
+    /// What it is on, for its counts.
+    carrier: Option<Carrier>,
+    /// How far the request came while it was on nothing.
     pub(crate) stage: Stage,
     /// Bytes of head and body to be sent.
     pub(crate) expected: u64,
@@ -56,7 +92,7 @@ impl Seen {
                 bytes_received: 0,
                 disposition: Disposition::Finished,
             },
-            socket: None,
+            carrier: None,
             stage: Stage::Resolve,
             expected,
             keep_headers,
@@ -66,32 +102,39 @@ impl Seen {
         }
     }
 
-    /// From now on the request is on `socket`; with `None` it needs another one.
-    pub(crate) fn carry(&mut self, socket: Option<Rc<Socket>>) {
+    /// From now on the request is on `carrier`; with `None` it needs another one.
+    pub(crate) fn carry(&mut self, carrier: Option<Carrier>) {
         if let Some(progress) = &self.progress {
-            progress.carry(socket.clone());
+            progress.carry(carrier.clone());
         }
-        self.socket = socket;
+        self.carrier = carrier;
     }
 
     /// How far the request came.
     pub(crate) fn stage(&self) -> Stage {
-        self.socket.as_ref().map_or(self.stage, |s| failure::stage(s, self.expected))
+        self.carrier.as_ref().map_or(self.stage, |c| c.stage(self.expected))
     }
 
     /// Whether the whole request was handed to the kernel.
     pub(crate) fn is_sent(&self) -> bool {
-        self.socket.as_ref().is_some_and(|s| s.sent_ns(self.expected).is_some())
+        self.carrier.as_ref().is_some_and(|c| c.sent_ns(self.expected).is_some())
     }
 
     /// The facts, once it is over: at `end_ns`, as `disposition` says.
     pub(crate) fn into_exchange(mut self, end_ns: u64, disposition: Disposition) -> Exchange {
         let stamps = &mut self.exchange.stamps;
-        if let Some(socket) = &self.socket {
-            stamps.send_start_ns = Some(socket.first_write_ns.get()).filter(|ns| *ns > 0);
-            stamps.send_end_ns = socket.sent_ns(self.expected);
-            self.exchange.bytes_sent = socket.bytes_out.get();
-            self.exchange.bytes_received = socket.bytes_in.get();
+        if let Some(carrier) = &self.carrier {
+            let (first_write_ns, bytes_out, bytes_in) = match carrier {
+                Carrier::Socket(s) => (&s.first_write_ns, &s.bytes_out, &s.bytes_in),
+                Carrier::Stream(s) => (&s.first_write_ns, &s.bytes_out, &s.bytes_in),
+            };
+            stamps.send_start_ns = Some(first_write_ns.get()).filter(|ns| *ns > 0);
+            stamps.send_end_ns = carrier.sent_ns(self.expected);
+            self.exchange.bytes_sent = bytes_out.get();
+            self.exchange.bytes_received = bytes_in.get();
+            if let Carrier::Stream(stream) = carrier {
+                self.exchange.reads = stream.reads(self.exchange.body.len());
+            }
         }
         stamps.first_byte_ns = self.exchange.reads.first().map(|r| r.at_ns);
         stamps.last_byte_ns = self.exchange.reads.last().map(|r| r.at_ns);
@@ -125,11 +168,10 @@ impl Seen {
         }
     }
 
-    /// Takes the bytes of a frame; `false` when the body is over `cap`.
+    /// Takes the bytes of a frame, and marks the read of `socket` that brought them; `false` when the body is over `cap`.
     pub(crate) fn data(&mut self, data: &[u8], socket: &Socket, cap: usize) -> bool {
         let e = &mut self.exchange;
-        let room = cap - e.body.len().min(cap);
-        let taken = &data[..data.len().min(room)];
+        let taken = room(data, &e.body, cap);
         if !taken.is_empty() {
             e.body.extend_from_slice(taken);
             let read = socket.reads.get();
@@ -143,6 +185,16 @@ impl Seen {
             if self.watch.is_some() {
                 self.look_for_content();
             }
+        }
+        taken.len() == data.len()
+    }
+
+    /// Takes the bytes of a frame whose reads are marked elsewhere; `false` when the body is over `cap`.
+    pub(crate) fn append(&mut self, data: &[u8], cap: usize) -> bool {
+        let taken = room(data, &self.exchange.body, cap);
+        self.exchange.body.extend_from_slice(taken);
+        if self.watch.is_some() {
+            self.look_for_content();
         }
         taken.len() == data.len()
     }
@@ -165,4 +217,9 @@ impl Seen {
             progress.content_is_settled();
         }
     }
+}
+
+/// As much of `data` as there is room for behind `body`.
+fn room<'a>(data: &'a [u8], body: &[u8], cap: usize) -> &'a [u8] {
+    &data[..data.len().min(cap - body.len().min(cap))]
 }
