@@ -1,5 +1,6 @@
 //! Everything that can be wrong with a configuration, as data and as one line each.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -51,6 +52,18 @@ pub enum ConfigError {
         /// What is wrong with it, with a verb.
         problem: String,
     },
+    /// A load option for one phase, where a file has several that it could be for.
+    #[error(
+        "{place} is for one {kind} phase, and the file has several: {names}; say it in the phase that is meant"
+    )]
+    ManyPhases {
+        /// The option.
+        place: Place,
+        /// `warmup` or `profiling`.
+        kind: &'static str,
+        /// Names of the phases.
+        names: String,
+    },
     /// Something that must be given and is not.
     #[error("{what} is missing: give {how}")]
     Missing {
@@ -73,7 +86,7 @@ pub enum ConfigError {
         /// The setting.
         place: Place,
         /// What it needs.
-        needs: &'static str,
+        needs: Cow<'static, str>,
         /// Why, and what to do.
         why: &'static str,
     },

@@ -51,7 +51,7 @@ fn argument(row: &'static Row) -> Arg {
         Kind::List | Kind::Headers | Kind::Extra => {
             arg.value_name(row.kind.placeholder()).action(ArgAction::Append).num_args(1..)
         }
-        Kind::Path => {
+        Kind::Path | Kind::Series => {
             arg.value_name(row.kind.placeholder()).action(ArgAction::Set).value_hint(clap::ValueHint::AnyPath)
         }
         _ => arg.value_name(row.kind.placeholder()).action(ArgAction::Set).allow_negative_numbers(true),

@@ -2,8 +2,8 @@
 //! secret. Numbers are those that count, so a reader of the file sees the run and not its defaults.
 
 use aiperf_core::plan::{
-    Arrival, ExportLevel, LengthPair, LengthPlan, LengthShape, Pacing, PhaseKind, PhasePlan, Plan, Ui,
-    Weighted,
+    Arrival, ExportLevel, LengthPair, LengthPlan, LengthShape, Pacing, PhaseKind, PhasePlan, Plan, Ramp,
+    RampShape, RatePoint, RateShape, Saturation, Ui, Weighted,
 };
 use aiperf_core::secret::{REDACTED, shown_header};
 use serde_json::{Map, Value as Json, json};
@@ -18,8 +18,13 @@ fn put(map: &mut Map<String, Json>, key: &str, value: impl Into<Json>) {
     map.insert(key.to_owned(), value.into());
 }
 
-/// The shape of AIPerf's `input_config` for `plan`, which was made from `settings`.
-pub(crate) fn input_config(settings: &Settings, plan: &Plan) -> Json {
+/// The shape of AIPerf's `input_config` for `plan`, which was made from `settings`; `phases` are what [`phase`] makes of each.
+pub(crate) fn input_config(
+    settings: &Settings,
+    plan: &Plan,
+    phases: Vec<Json>,
+    entries: Option<u64>,
+) -> Json {
     let mut models = Map::new();
     if let Some(strategy) = settings.text(Id::ModelSelection) {
         put(&mut models, "strategy", strategy);
@@ -60,8 +65,8 @@ pub(crate) fn input_config(settings: &Settings, plan: &Plan) -> Json {
     let mut out = Map::new();
     put(&mut out, "models", models);
     put(&mut out, "endpoint", endpoint(settings));
-    put(&mut out, "datasets", vec![dataset(settings)]);
-    put(&mut out, "phases", plan.phases.iter().map(|p| phase(settings, p)).collect::<Vec<_>>());
+    put(&mut out, "datasets", vec![dataset(settings, entries)]);
+    put(&mut out, "phases", phases);
     put(&mut out, "artifacts", artifacts(settings, plan));
     put(&mut out, "tokenizer", tokenizer);
     for off in ["gpu_telemetry", "server_metrics", "network_latency"] {
@@ -96,16 +101,33 @@ fn endpoint(settings: &Settings) -> Map<String, Json> {
         (Id::CustomEndpoint, "path"),
         (Id::Streaming, "streaming"),
         (Id::RequestTimeout, "timeout"),
+        (Id::UrlStrategy, "url_strategy"),
+        (Id::ConnectTimeout, "connect_timeout"),
+        (Id::FirstTokenTimeout, "first_token_timeout"),
+        (Id::IdleTimeout, "idle_timeout"),
         (Id::Transport, "transport"),
-        (Id::ConnectionReuse, "connection_reuse"),
+        (Id::HttpVersion, "http_version"),
+        (Id::Resend, "resend"),
+        (Id::UnixSocket, "unix_socket"),
+        (Id::ProxyFromEnv, "proxy_from_env"),
+        (Id::CaFile, "ca_file"),
+        (Id::ClientCert, "client_cert"),
+        (Id::ClientKey, "client_key"),
         (Id::LegacyMaxTokens, "use_legacy_max_tokens"),
         (Id::ServerTokenCount, "use_server_token_count"),
         (Id::SessionHeader, "session_header"),
         (Id::MaxResponseBytes, "max_response_bytes"),
+        (Id::ReceiveStamps, "receive_stamps"),
     ] {
         if let Some(value) = settings.get(id).and_then(|s| plain(&s.value)) {
             put(&mut out, key, value);
         }
+    }
+    if let Some(reuse) = settings.text(Id::ConnectionReuse) {
+        put(&mut out, "connection_reuse", reuse.replace('_', "-"));
+    }
+    if let Some(weights) = settings.weights(Id::UrlWeights) {
+        put(&mut out, "url_weights", weights.to_vec());
     }
     if [Id::ApiKey, Id::ApiKeyFile, Id::ApiKeyEnv].into_iter().any(|id| settings.has(id)) {
         put(&mut out, "api_key", REDACTED);
@@ -138,7 +160,13 @@ fn plain(value: &Value) -> Option<Json> {
         Value::Ratio(ratio) => Some(
             ratio.single().map_or_else(|| json!({"input": ratio.input, "output": ratio.output}), Json::from),
         ),
-        Value::List(_) | Value::Headers(_) | Value::Extra(_) | Value::Lengths(_) | Value::Pairs(_) => None,
+        Value::List(_)
+        | Value::Headers(_)
+        | Value::Extra(_)
+        | Value::Lengths(_)
+        | Value::Pairs(_)
+        | Value::Series(_)
+        | Value::Weights(_) => None,
     }
 }
 
@@ -187,7 +215,7 @@ fn distribution(plan: &LengthPlan) -> Json {
     out
 }
 
-fn dataset(settings: &Settings) -> Json {
+fn dataset(settings: &Settings, entries: Option<u64>) -> Json {
     let mut out = Map::new();
     let copy = |out: &mut Map<String, Json>, pairs: &[(Id, &str)]| {
         for (id, key) in pairs {
@@ -222,7 +250,7 @@ fn dataset(settings: &Settings) -> Json {
         return Json::Object(out);
     }
     put(&mut out, "type", "synthetic");
-    if let Some(entries) = settings.synthetic_entries() {
+    if let Some(entries) = entries {
         put(&mut out, "entries", entries);
     }
     copy(&mut out, &[(Id::Seed, "random_seed")]);
@@ -278,41 +306,43 @@ fn dataset(settings: &Settings) -> Json {
     Json::Object(out)
 }
 
-fn phase(settings: &Settings, plan: &PhasePlan) -> Json {
+/// A phase as AIPerf writes it, from the plan and the settings that it was made from.
+pub(crate) fn phase(settings: &Settings, plan: &PhasePlan) -> Json {
     let is_warmup = plan.kind == PhaseKind::Warmup;
+    let is_open = !plan.pacing.is_closed_loop();
+    let seconds = aiperf_core::time::ns_to_seconds;
     let mut out = Map::new();
     put(&mut out, "name", plan.name.as_str());
     put(&mut out, "kind", plan.kind.name());
-    let (kind, rate, smoothness) = match &plan.pacing {
-        Pacing::Concurrency => ("concurrency", None, None),
-        Pacing::Rate { rate, arrival } => match *arrival {
-            Arrival::Constant => ("constant", Some(rate.target()), None),
-            Arrival::Poisson => ("poisson", Some(rate.target()), None),
-            Arrival::Gamma { smoothness } => ("gamma", Some(rate.target()), Some(smoothness)),
-        },
-        Pacing::FixedSchedule { .. } => ("fixed_schedule", None, None),
-        Pacing::UserCentric { per_second, .. } => ("user_centric", Some(*per_second), None),
-    };
-    put(&mut out, "type", kind);
+    put(&mut out, "type", phase_type(&plan.pacing));
     if is_warmup {
         put(&mut out, "exclude_from_results", true);
     }
     if let Some(requests) = plan.requests {
         put(&mut out, "requests", requests);
     }
-    let seconds = |ns: u64| aiperf_core::time::ns_to_seconds(ns);
-    if let Some(ns) = plan.duration_ns {
-        put(&mut out, "duration", seconds(ns));
+    let (duration, grace) =
+        if is_warmup { (Id::WarmupDuration, Id::WarmupGrace) } else { (Id::Duration, Id::Grace) };
+    if let Some(value) = settings.get(duration).and_then(|s| plain(&s.value)) {
+        put(&mut out, "duration", value);
     }
     if let Some(sessions) = plan.sessions {
         put(&mut out, "sessions", sessions);
     }
     // A profiling phase's limit of 1 is AIPerf's default, which it does not write.
-    let told = is_warmup || rate.is_some() || settings.has(Id::Concurrency);
+    let told = is_warmup || is_open || settings.has(Id::Concurrency);
     if let Some(concurrency) = plan.concurrency.filter(|_| told) {
         put(&mut out, "concurrency", concurrency);
     }
-    let grace = if is_warmup { Id::WarmupGrace } else { Id::Grace };
+    if let Some(way) = plan.concurrency_ramp {
+        put(&mut out, "concurrency_ramp", limit_ramp(way));
+    }
+    if let Some(prefill) = plan.prefill_concurrency {
+        put(&mut out, "prefill_concurrency", prefill);
+    }
+    if let Some(way) = plan.prefill_ramp {
+        put(&mut out, "prefill_ramp", limit_ramp(way));
+    }
     if plan.duration_ns.is_some() && (!is_warmup || settings.has(grace)) {
         put(
             &mut out,
@@ -320,13 +350,94 @@ fn phase(settings: &Settings, plan: &PhasePlan) -> Json {
             plan.grace_ns.map_or(Json::from("Infinity"), |ns| Json::from(seconds(ns))),
         );
     }
-    if let Some(rate) = rate {
-        put(&mut out, "rate", rate);
+    if plan.cancellation.is_some() {
+        let mut cancellation = Map::new();
+        for (id, key) in [(Id::CancellationRate, "rate"), (Id::CancellationDelay, "delay")] {
+            if let Some(value) = settings.get(id).and_then(|s| plain(&s.value)) {
+                put(&mut cancellation, key, value);
+            }
+        }
+        put(&mut out, "cancellation", cancellation);
     }
-    if let Some(smoothness) = smoothness {
-        put(&mut out, "smoothness", smoothness);
+    if plan.seamless {
+        put(&mut out, "seamless", true);
     }
+    if let Some(threshold) = plan.failed_threshold {
+        put(&mut out, "failed_request_threshold", threshold);
+    }
+    if let Some(limit) = plan.max_in_flight {
+        put(&mut out, "max_in_flight", limit);
+    }
+    if plan.saturation != Saturation::Queue {
+        put(&mut out, "saturation_policy", plan.saturation.name());
+    }
+    pacing(&mut out, settings, &plan.pacing);
     Json::Object(out)
+}
+
+const fn phase_type(pacing: &Pacing) -> &'static str {
+    match pacing {
+        Pacing::Concurrency => "concurrency",
+        Pacing::Rate { arrival: Arrival::Constant, .. } => "constant",
+        Pacing::Rate { arrival: Arrival::Poisson, .. } => "poisson",
+        Pacing::Rate { arrival: Arrival::Gamma { .. }, .. } => "gamma",
+        Pacing::FixedSchedule { .. } => "fixed_schedule",
+        Pacing::UserCentric { .. } => "user_centric",
+    }
+}
+
+/// What the type of a phase has of its own.
+fn pacing(out: &mut Map<String, Json>, settings: &Settings, pacing: &Pacing) {
+    match pacing {
+        Pacing::Concurrency => {}
+        Pacing::Rate { rate, arrival } => {
+            match &rate.shape {
+                RateShape::Steady(per_second) => put(out, "rate", *per_second),
+                RateShape::Series(points) => {
+                    let point = |p: &RatePoint| json!({"time_s": aiperf_core::time::ns_to_seconds(p.at_ns), "qps": p.per_second});
+                    put(out, "rate_series", json!({"points": points.iter().map(point).collect::<Vec<_>>()}));
+                }
+            }
+            if let Some(way) = rate.ramp {
+                put(out, "rate_ramp", ramp(way, way.from.map(Json::from)));
+            }
+            if let Arrival::Gamma { smoothness } = arrival {
+                put(out, "smoothness", *smoothness);
+            }
+        }
+        Pacing::FixedSchedule { auto_offset, start_offset_ns, .. } => {
+            // AIPerf writes that a start offset turned it off, and otherwise only what was given.
+            if start_offset_ns.is_some() || settings.has(Id::AutoOffset) {
+                put(out, "auto_offset", *auto_offset);
+            }
+            for (id, key) in [(Id::StartOffset, "start_offset"), (Id::EndOffset, "end_offset")] {
+                if let Some(ms) = settings.int(id) {
+                    put(out, key, ms);
+                }
+            }
+        }
+        Pacing::UserCentric { per_second, users } => {
+            put(out, "rate", *per_second);
+            put(out, "users", *users);
+        }
+    }
+}
+
+/// A ramp of a limit, which is a whole number.
+fn limit_ramp(way: Ramp) -> Map<String, Json> {
+    ramp(way, way.from.map(|from| Json::from(from as u64)))
+}
+
+fn ramp(way: Ramp, from: Option<Json>) -> Map<String, Json> {
+    let mut out = Map::new();
+    put(&mut out, "duration", aiperf_core::time::ns_to_seconds(way.duration_ns));
+    if way.shape != RampShape::Linear {
+        put(&mut out, "strategy", way.shape.name());
+    }
+    if let Some(from) = from {
+        put(&mut out, "from", from);
+    }
+    out
 }
 
 fn artifacts(settings: &Settings, plan: &Plan) -> Map<String, Json> {

@@ -19,6 +19,7 @@ mod input_config;
 mod lengths;
 mod options;
 mod place;
+mod rate_series;
 mod redact;
 mod reference;
 mod resolve;
@@ -100,6 +101,7 @@ fn resolve_layers(
             Ok(lifted) => {
                 settings.merge(lifted.settings);
                 structure = lifted.structure;
+                structure.give_lone_phases_to(&mut settings);
                 notes.extend(lifted.notes);
             }
             Err(more) => errors.extend(more),
@@ -107,7 +109,8 @@ fn resolve_layers(
     }
     // Rules between options are only worth telling when the options themselves could be read.
     let unread = !errors.is_empty();
-    let mut resolver = Resolver { settings: &settings, structure: &structure, env, notes, errors };
+    let mut resolver =
+        Resolver { settings: &settings, whole: &settings, structure: &structure, env, notes, errors };
     if unread && config.is_some() {
         return Err(Rejected::Invalid(resolver.errors));
     }

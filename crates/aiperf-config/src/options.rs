@@ -21,15 +21,34 @@ const RATE: Kind = Kind::Float { min: 0.000_001, above: false, max: 1_000_000_00
 /// Shape of the gamma distribution.
 const SMOOTHNESS: Kind = Kind::Float { min: 0.0, above: true, max: 1_000_000_000.0 };
 const ABOVE_ZERO: Kind = Kind::Duration { zero: false, endless: false };
+/// A phase may have no end but the user's.
+const PHASE_TIME: Kind = Kind::Duration { zero: false, endless: true };
+const FROM_ZERO: Kind = Kind::Duration { zero: true, endless: false };
 const GRACE: Kind = Kind::Duration { zero: true, endless: true };
+/// Where a ramp of a rate begins.
+const RATE_FROM: Kind = Kind::Float { min: 0.0, above: false, max: 1_000_000_000.0 };
+const RAMP: Kind = Kind::Choice { words: &["linear", "exponential", "poisson"], later: &[] };
+const SATURATION: Kind = Kind::Choice { words: &["queue", "skip", "abort"], later: &[] };
+/// A place in a file's own time, milliseconds: as far as the clock reaches.
+const OFFSET: Kind = count(0, 9_000_000_000_000);
 /// Turns of one conversation.
 pub(crate) const MOST_TURNS: f64 = 100_000.0;
 /// Think time, milliseconds: with the largest ratio still far from the end of the clock.
 const DELAY: Kind = Kind::Float { min: 0.0, above: false, max: 100_000_000.0 };
 const PATTERN: Kind = Kind::Choice {
-    words: &["poisson", "constant", "gamma", "concurrency_burst|concurrency"],
-    later: &["user_centric", "fixed_schedule"],
+    words: &[
+        "poisson",
+        "constant",
+        "gamma",
+        "concurrency_burst|concurrency",
+        "user_centric",
+        "fixed_schedule",
+    ],
+    later: &[],
 };
+/// A warmup has no users and follows no schedule.
+const WARMUP_PATTERN: Kind =
+    Kind::Choice { words: &["poisson", "constant", "gamma", "concurrency_burst|concurrency"], later: &[] };
 
 macro_rules! options {
     ($($id:ident $args:tt $($more:ident($($arg:expr)?))*;)*) => {
@@ -56,7 +75,17 @@ options! {
         "How several models are given to requests.");
     Url(&["url"], "endpoint.urls", Kind::List, Default::Is("http://localhost:8000"), Group::Endpoint,
         "Address of the server: http, https, or sim:// for the simulated server in this process. \
-         http is meant when no scheme is written.") short(&["u"]) also(&["endpoint.url"]);
+         http is meant when no scheme is written. Several servers are separated by commas; each session stays with one of \
+         them.") short(&["u"]) also(&["endpoint.url"]);
+    UrlStrategy(&["url-strategy"], "endpoint.url_strategy", Kind::Choice {
+            words: &["round_robin", "random", "weighted", "least_in_flight"],
+            later: &[],
+        }, Default::Said("round_robin; weighted with --url-weights"), Group::Endpoint,
+        "Which of several servers a new session gets: each in turn, any, by weight, or the one with the fewest requests in \
+         flight.");
+    UrlWeights(&["url-weights"], "endpoint.url_weights", Kind::Weights, Default::Absent, Group::Endpoint,
+        "Shares of several servers, in the order of --url: 3,1 gives the first three sessions of four. In a file also \
+         urls: [{url, weight}].");
     EndpointType(&["endpoint-type"], "endpoint.type", Kind::Choice {
             words: &["chat", "completions", "responses", "messages"],
             later: &["audio_transcription", "cohere_rankings", "chat_embeddings", "embeddings", "hf_tei_rankings",
@@ -70,6 +99,12 @@ options! {
         "Ask for server-sent events, so that time to first token and inter-token latency can be measured.");
     RequestTimeout(&["request-timeout-seconds"], "endpoint.timeout", ABOVE_ZERO, Default::Is("21600"), Group::Endpoint,
         "Longest a request may take from start to end.");
+    ConnectTimeout(&["connect-timeout-seconds"], "endpoint.connect_timeout", ABOVE_ZERO, Default::Absent, Group::Endpoint,
+        "Longest that name, TCP and TLS of one connection may take.");
+    FirstTokenTimeout(&["first-token-timeout-seconds"], "endpoint.first_token_timeout", ABOVE_ZERO, Default::Absent,
+        Group::Endpoint, "Longest wait from the last byte of a request to the first content of its answer. Needs --streaming.");
+    IdleTimeout(&["idle-timeout-seconds"], "endpoint.idle_timeout", ABOVE_ZERO, Default::Absent, Group::Endpoint,
+        "Longest silence within an answer.");
     ApiKey(&["api-key"], "endpoint.api_key", Kind::Text, Default::Absent, Group::Endpoint,
         "Key sent as `Authorization: Bearer`. Other users of the machine can read it in the process list; \
          prefer --api-key-file or --api-key-env.") no_env();
@@ -85,16 +120,36 @@ options! {
     Transport(&["transport", "transport-type"], "endpoint.transport", Kind::Choice { words: &["http"], later: &[] },
         Default::Said("by the URL"), Group::Endpoint, "What carries requests.");
     ConnectionReuse(&["connection-reuse-strategy"], "endpoint.connection_reuse",
-        Kind::Choice { words: &["pooled", "never"], later: &["sticky_user_sessions"] }, Default::Is("pooled"), Group::Endpoint,
-        "Use kept connections again, or a fresh one for each request.");
+        Kind::Choice { words: &["pooled", "never", "sticky_user_sessions"], later: &[] }, Default::Is("pooled"), Group::Endpoint,
+        "Use kept connections again, a fresh one for each request, or one for all turns of a session.");
+    HttpVersion(&["http-version"], "endpoint.http_version", Kind::Choice { words: &["1.1|1", "2|2.0"], later: &[] },
+        Default::Is("1.1"), Group::Endpoint,
+        "HTTP/1.1, or HTTP/2, where many requests share a connection: over TLS by ALPN, in clear by prior knowledge (h2c).");
+    Resend(&["resend"], "endpoint.resend", Kind::Bool, Default::Is("true"), Group::Endpoint,
+        "Send a request once more, over a new connection, when the server had closed the kept one before any byte of an answer. \
+         Each such request is counted.");
+    UnixSocket(&["unix-socket"], "endpoint.unix_socket", Kind::Path, Default::Absent, Group::Endpoint,
+        "Connect to this Unix socket; the URL still names host and path.");
+    ProxyFromEnv(&["proxy-from-env"], "endpoint.proxy_from_env", Kind::Bool, Default::Is("false"), Group::Endpoint,
+        "Go through the proxies that HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY name.");
+    CaFile(&["ca-file"], "endpoint.ca_file", Kind::Path, Default::Absent, Group::Endpoint,
+        "PEM file of certificates that are trusted beside the system's own.");
+    ClientCert(&["client-cert"], "endpoint.client_cert", Kind::Path, Default::Absent, Group::Endpoint,
+        "PEM file of the certificate shown to a server that asks for one, and of those that signed it.");
+    ClientKey(&["client-key"], "endpoint.client_key", Kind::Path, Default::Said("the file of --client-cert"), Group::Endpoint,
+        "PEM file of the key of --client-cert.");
     LegacyMaxTokens(&["use-legacy-max-tokens"], "endpoint.use_legacy_max_tokens", Kind::Bool, Default::Is("false"),
         Group::Endpoint, "Send max_tokens in place of max_completion_tokens to the chat API.");
     ServerTokenCount(&["use-server-token-count"], "endpoint.use_server_token_count", Kind::Bool, Default::Is("false"),
         Group::Endpoint, "Take token counts from the server's usage in place of counting them here.");
     SessionHeader(&["session-header"], "endpoint.session_header", Kind::Text, Default::Is("X-Correlation-ID"), Group::Endpoint,
         "Name of the header that carries a session's id.");
-    MaxResponseBytes(&["max-response-bytes"], "endpoint.max_response_bytes", Kind::Bytes { min: 1024, max: 1 << 40 },
+    MaxResponseBytes(&["max-response-bytes"], "endpoint.max_response_bytes", Kind::Bytes { min: 1024, max: (1 << 32) - 1 },
         Default::Is("64MiB"), Group::Endpoint, "Most bytes of one response body; a longer one is a failure.");
+    ReceiveStamps(&["receive-stamps"], "endpoint.receive_stamps", Kind::Choice { words: &["kernel", "user"], later: &[] },
+        Default::Is("kernel"), Group::Endpoint,
+        "What says when bytes arrived: the kernel where it received them (Linux, TCP; elsewhere as with user), or the client where \
+         its read returned.");
 
     Isl(&["isl", "prompt-input-tokens-mean", "synthetic-input-tokens-mean"], "dataset.prompts.isl.mean", count(1, TOKENS),
         Default::Is("550"), Group::Dataset, "Mean input length of synthetic prompts, tokens.") sweepable() also(&["dataset.isl.mean"]);
@@ -216,13 +271,58 @@ options! {
     Concurrency(&["concurrency"], "phases.profiling.concurrency", count(1, SESSIONS),
         Default::Said("1; no limit with --request-rate"), Group::Load,
         "Most sessions alive at once. With --request-rate a cap on it.") sweepable();
+    ConcurrencyRamp(&["concurrency-ramp-duration"], "phases.profiling.concurrency_ramp.duration", ABOVE_ZERO, Default::Absent,
+        Group::Load, "Time in which the limit on sessions comes to --concurrency.");
+    ConcurrencyRampStrategy(&["concurrency-ramp-strategy"], "phases.profiling.concurrency_ramp.strategy", RAMP,
+        Default::Is("linear"), Group::Load,
+        "Form of that way: even steps; with the square of the time, slow first; or steps at drawn times.");
+    ConcurrencyRampFrom(&["concurrency-ramp-from"], "phases.profiling.concurrency_ramp.from", count(1, SESSIONS),
+        Default::Is("1"), Group::Load, "Where it begins; above --concurrency it goes down.");
+    PrefillConcurrency(&["prefill-concurrency"], "phases.profiling.prefill_concurrency", count(1, SESSIONS), Default::Absent,
+        Group::Load, "Most requests that wait for their first token at once; no more than --concurrency. Needs --streaming.")
+        sweepable();
+    PrefillRamp(&["prefill-concurrency-ramp-duration"], "phases.profiling.prefill_ramp.duration", ABOVE_ZERO, Default::Absent,
+        Group::Load, "Time in which that limit comes to --prefill-concurrency.");
+    PrefillRampStrategy(&["prefill-concurrency-ramp-strategy"], "phases.profiling.prefill_ramp.strategy", RAMP,
+        Default::Is("linear"), Group::Load, "Form of that way.");
+    PrefillRampFrom(&["prefill-concurrency-ramp-from"], "phases.profiling.prefill_ramp.from", count(1, SESSIONS),
+        Default::Is("1"), Group::Load, "Where it begins.");
+    MaxInFlight(&["max-in-flight"], "phases.profiling.max_in_flight", count(1, SESSIONS), Default::Absent, Group::Load,
+        "Most requests on the wire at once. Sessions that think do not count, as they do for --concurrency.");
+    SaturationPolicy(&["saturation-policy"], "phases.profiling.saturation_policy", SATURATION, Default::Is("queue"), Group::Load,
+        "What becomes of an arrival that finds no place under a limit: it waits and is sent late, it is left out and counted, or \
+         the run stops.");
     RequestRate(&["request-rate"], "phases.profiling.rate", RATE, Default::Absent, Group::Load,
         "Arrivals per second: requests leave on a schedule, whether or not earlier ones are answered.") sweepable();
+    RateSeries(&["request-rate-series"], "phases.profiling.rate_series", Kind::Series, Default::Absent, Group::Load,
+        "Arrivals per second over time, from a JSON file of points: straight lines between them, the last one held. In place of \
+         --request-rate.");
+    RateRamp(&["request-rate-ramp-duration"], "phases.profiling.rate_ramp.duration", ABOVE_ZERO, Default::Absent, Group::Load,
+        "Time in which the rate comes to --request-rate, or to the first point of a series, which begins then.");
+    RateRampStrategy(&["request-rate-ramp-strategy"], "phases.profiling.rate_ramp.strategy", RAMP, Default::Is("linear"),
+        Group::Load, "Form of that way.");
+    RateRampFrom(&["request-rate-ramp-from"], "phases.profiling.rate_ramp.from", RATE_FROM, Default::Is("0"), Group::Load,
+        "Where it begins; above the rate it goes down.");
     ArrivalPattern(&["arrival-pattern", "request-rate-mode"], "phases.profiling.type", PATTERN,
         Default::Said("poisson; gamma with --arrival-smoothness"), Group::Load,
-        "Form of the gaps between arrivals. concurrency_burst sends whenever a place is free.");
+        "Form of the gaps between arrivals. concurrency_burst sends whenever a place is free; user_centric and fixed_schedule are \
+         what a file calls --user-centric-rate and --fixed-schedule.");
     Smoothness(&["arrival-smoothness", "vllm-burstiness"], "phases.profiling.smoothness", SMOOTHNESS, Default::Said("1 with gamma"),
         Group::Load, "Shape of gamma gaps: 1 is Poisson, more is smoother, less is burstier.");
+    UserRate(&["user-centric-rate"], "", RATE, Default::Absent, Group::Load,
+        "Requests per second of --num-users users together, each of whom sends its turns that far apart. In a file: type: \
+         user_centric, rate and users. Needs conversations of at least two turns.");
+    Users(&["num-users"], "phases.profiling.users", count(1, SESSIONS), Default::Absent, Group::Load,
+        "Users at a time. Needs --user-centric-rate.") sweepable();
+    FixedSchedule(&["fixed-schedule"], "", Kind::Bool, Default::Is("false"), Group::Load,
+        "Send the rows of --input-file at their own timestamps. In a file: type: fixed_schedule.");
+    AutoOffset(&["fixed-schedule-auto-offset"], "phases.profiling.auto_offset", Kind::Bool,
+        Default::Said("true; false with --fixed-schedule-start-offset"), Group::Load,
+        "The first timestamp is the start of the phase; otherwise the start offset is, or 0.");
+    StartOffset(&["fixed-schedule-start-offset"], "phases.profiling.start_offset", OFFSET, Default::Absent, Group::Load,
+        "Leave out what has an earlier timestamp, milliseconds, and begin there.");
+    EndOffset(&["fixed-schedule-end-offset"], "phases.profiling.end_offset", OFFSET, Default::Absent, Group::Load,
+        "Leave out what has a later timestamp, milliseconds.");
     RequestCount(&["request-count", "num-requests"], "phases.profiling.requests", count(1, MANY),
         Default::Said("10 when none of it, --num-conversations and --benchmark-duration is given"), Group::Load,
         "Stop once this many requests were sent.") sweepable();
@@ -230,24 +330,63 @@ options! {
         Default::Absent, Group::Load,
         "Start no more sessions than this; each goes on to its last turn. It is also the number of different conversations where \
          --num-dataset-entries does not say it.") sweepable();
-    Duration(&["benchmark-duration"], "phases.profiling.duration", ABOVE_ZERO, Default::Absent, Group::Load,
-        "Stop sending after this long.") sweepable();
+    Duration(&["benchmark-duration"], "phases.profiling.duration", PHASE_TIME, Default::Absent, Group::Load,
+        "Stop sending after this long; inf goes on until interrupted.") sweepable();
     Grace(&["benchmark-grace-period"], "phases.profiling.grace_period", GRACE, Default::Is("30"), Group::Load,
         "How long requests in flight may still run after --benchmark-duration; inf waits for all.");
+    CancellationRate(&["request-cancellation-rate"], "phases.profiling.cancellation.rate",
+        Kind::Float { min: 0.0, above: false, max: 100.0 }, Default::Absent, Group::Load,
+        "Percentage of the requests whose connection is dropped on purpose; 0 drops none. Not in a warmup.");
+    CancellationDelay(&["request-cancellation-delay"], "phases.profiling.cancellation.delay", FROM_ZERO, Default::Is("0"),
+        Group::Load, "How long after the last byte of such a request went out. Needs --request-cancellation-rate.");
+    FailedThreshold(&["failed-request-threshold"], "phases.profiling.failed_request_threshold",
+        Kind::Float { min: 0.0, above: false, max: 1.0 }, Default::Absent, Group::Load,
+        "Stop the run when more than this share of its requests (0 to 1) failed, once there are ten of them, or --concurrency if \
+         that is more.");
 
     WarmupRequests(&["warmup-request-count", "num-warmup-requests"], "phases.warmup.requests", count(1, MANY), Default::Absent,
         Group::Warmup, "Requests sent before the measurement; it, --num-warmup-sessions or --warmup-duration makes a warmup phase.");
     WarmupSessions(&["num-warmup-sessions"], "phases.warmup.sessions", count(1, MANY), Default::Absent, Group::Warmup,
         "Most sessions started in the warmup; each goes on to its last turn.");
-    WarmupDuration(&["warmup-duration"], "phases.warmup.duration", ABOVE_ZERO, Default::Absent, Group::Warmup,
+    WarmupDuration(&["warmup-duration"], "phases.warmup.duration", PHASE_TIME, Default::Absent, Group::Warmup,
         "Time spent sending before the measurement.");
     WarmupGrace(&["warmup-grace-period"], "phases.warmup.grace_period", GRACE, Default::Is("inf"), Group::Warmup,
         "How long warmup requests may still run after --warmup-duration.");
     WarmupConcurrency(&["warmup-concurrency"], "phases.warmup.concurrency", count(1, SESSIONS), Default::Said("--concurrency"),
         Group::Warmup, "Most sessions alive at once in the warmup.");
+    WarmupConcurrencyRamp(&["warmup-concurrency-ramp-duration"], "phases.warmup.concurrency_ramp.duration", ABOVE_ZERO,
+        Default::Said("--concurrency-ramp-duration"), Group::Warmup,
+        "Time in which the warmup's limit on sessions comes to its value.");
+    WarmupConcurrencyRampStrategy(&["warmup-concurrency-ramp-strategy"], "phases.warmup.concurrency_ramp.strategy", RAMP,
+        Default::Said("--concurrency-ramp-strategy"), Group::Warmup, "Form of that way.");
+    WarmupConcurrencyRampFrom(&["warmup-concurrency-ramp-from"], "phases.warmup.concurrency_ramp.from", count(1, SESSIONS),
+        Default::Said("--concurrency-ramp-from"), Group::Warmup, "Where it begins.");
+    WarmupPrefill(&["warmup-prefill-concurrency"], "phases.warmup.prefill_concurrency", count(1, SESSIONS),
+        Default::Said("--prefill-concurrency"), Group::Warmup,
+        "Most warmup requests that wait for their first token at once. Needs --streaming.");
+    WarmupPrefillRamp(&["warmup-prefill-concurrency-ramp-duration"], "phases.warmup.prefill_ramp.duration", ABOVE_ZERO,
+        Default::Said("--prefill-concurrency-ramp-duration"), Group::Warmup, "Time in which that limit comes to its value.");
+    WarmupPrefillRampStrategy(&["warmup-prefill-concurrency-ramp-strategy"], "phases.warmup.prefill_ramp.strategy", RAMP,
+        Default::Said("--prefill-concurrency-ramp-strategy"), Group::Warmup, "Form of that way.");
+    WarmupPrefillRampFrom(&["warmup-prefill-concurrency-ramp-from"], "phases.warmup.prefill_ramp.from", count(1, SESSIONS),
+        Default::Said("--prefill-concurrency-ramp-from"), Group::Warmup, "Where it begins.");
+    WarmupMaxInFlight(&["warmup-max-in-flight"], "phases.warmup.max_in_flight", count(1, SESSIONS),
+        Default::Said("--max-in-flight"), Group::Warmup, "Most warmup requests on the wire at once.");
+    WarmupSaturation(&["warmup-saturation-policy"], "phases.warmup.saturation_policy", SATURATION,
+        Default::Said("--saturation-policy"), Group::Warmup,
+        "What becomes of an arrival of the warmup that finds no place under a limit.");
     WarmupRate(&["warmup-request-rate"], "phases.warmup.rate", RATE, Default::Said("--request-rate"), Group::Warmup,
         "Arrivals per second in the warmup.");
-    WarmupPattern(&["warmup-arrival-pattern"], "phases.warmup.type", PATTERN, Default::Said("--arrival-pattern"), Group::Warmup,
+    WarmupRateSeries(&["warmup-request-rate-series"], "phases.warmup.rate_series", Kind::Series, Default::Absent, Group::Warmup,
+        "Arrivals per second over the time of the warmup, from a file as for --request-rate-series.");
+    WarmupRateRamp(&["warmup-request-rate-ramp-duration"], "phases.warmup.rate_ramp.duration", ABOVE_ZERO,
+        Default::Said("--request-rate-ramp-duration"), Group::Warmup, "Time in which the warmup's rate comes to its value.");
+    WarmupRateRampStrategy(&["warmup-request-rate-ramp-strategy"], "phases.warmup.rate_ramp.strategy", RAMP,
+        Default::Said("--request-rate-ramp-strategy"), Group::Warmup, "Form of that way.");
+    WarmupRateRampFrom(&["warmup-request-rate-ramp-from"], "phases.warmup.rate_ramp.from", RATE_FROM,
+        Default::Said("--request-rate-ramp-from"), Group::Warmup, "Where it begins.");
+    WarmupPattern(&["warmup-arrival-pattern"], "phases.warmup.type", WARMUP_PATTERN, Default::Said("--arrival-pattern"),
+        Group::Warmup,
         "Form of the gaps in the warmup.");
     WarmupSmoothness(&["warmup-arrival-smoothness"], "phases.warmup.smoothness", SMOOTHNESS, Default::Said("--arrival-smoothness"),
         Group::Warmup, "Shape of gamma gaps in the warmup.");

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::environment::SSL_VERIFY;
+use crate::environment::{IP_VERSION, SSL_VERIFY, TRUST_ENV};
 use crate::options::OPTIONS;
 use crate::row::{Default, Group, Row};
 
@@ -19,6 +19,10 @@ pub fn reference_markdown() -> String {
          * Times: seconds as a number, or `30s`, `5m`, `2h`; `inf` where it is allowed.\n\
          * Keys: snake_case and camelCase are alike. `model`, `dataset`, `profiling` and `warmup` are AIPerf's short forms \
          of `models`, `datasets` and `phases`; below, `phases.profiling` stands for the phase of that kind.\n\
+         * Phases: `phases` is a list of any number of them, each with a `name` that no other has, a `kind` (`warmup` or \
+         `profiling`; the two names say it themselves) and its own keys. `seamless: true` starts a profiling phase when the \
+         one before it has sent its last request. Flags and variables for a phase mean the only one of its kind; where \
+         there are several, they are refused.\n\
          * Files: `${VAR}` and `${VAR:default}` are replaced first, then Jinja templates, which know `variables` and the \
          file's own keys.\n\
          * An option, key or value that AIPerf has and this version does not is refused by its name. A comma list on an option \
@@ -27,7 +31,9 @@ pub fn reference_markdown() -> String {
     );
     let _ = writeln!(
         out,
-        "* `{SSL_VERIFY}=false` turns certificate checks off. No other variable of AIPerf's is read.\n"
+        "* `{SSL_VERIFY}=false` turns certificate checks off; `{TRUST_ENV}=true` is `--proxy-from-env`; \
+         `{IP_VERSION}` (4, 6 or auto, which is the default) chooses among the addresses of a name. No other variable of \
+         AIPerf's own is read.\n"
     );
     for group in Group::ALL {
         let _ = writeln!(

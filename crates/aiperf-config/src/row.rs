@@ -63,8 +63,12 @@ pub enum Kind {
     Path,
     /// A share of the input and the output length: a number or two.
     Ratio,
+    /// A rate over time: a file of points, or the points themselves.
+    Series,
     /// Any text.
     Text,
+    /// Shares, one for each of several things.
+    Weights,
 }
 
 impl Kind {
@@ -100,7 +104,11 @@ impl Kind {
             Self::Pairs => allowed_pairs().to_owned(),
             Self::Path => "a path".to_owned(),
             Self::Ratio => format!("{}, from 0 to 1", allowed_ratio()),
+            Self::Series => {
+                "a JSON file of points {\"time_s\": 0, \"qps\": 5}, or such a list in a file".to_owned()
+            }
             Self::Text => "a text".to_owned(),
+            Self::Weights => "numbers above 0, such as 3,1".to_owned(),
         }
     }
 
@@ -118,7 +126,8 @@ impl Kind {
             Self::List | Self::Text => "TEXT",
             Self::Pairs => "PAIRS",
             Self::Ratio => "RATIO",
-            Self::Path => "PATH",
+            Self::Path | Self::Series => "PATH",
+            Self::Weights => "N,N",
         }
     }
 

@@ -99,6 +99,17 @@ fn value(row: &Row) -> Json {
             json!({"anyOf": [share, {"type": "object", "required": ["input", "output"], "additionalProperties": false,
                 "properties": {"input": share, "output": share}}]})
         }
+        Kind::Series => {
+            let points = json!({"type": "array", "minItems": 2, "items": {"type": "object",
+                "required": ["time_s", "qps"], "additionalProperties": false, "properties": {
+                    "time_s": {"type": "number", "minimum": 0}, "qps": {"type": "number", "exclusiveMinimum": 0}}}});
+            let one = json!({"type": "object", "minProperties": 1, "maxProperties": 1, "additionalProperties": false,
+                "properties": {"path": {"type": "string"}, "points": points}});
+            json!({"anyOf": [{"type": "string"}, points, one]})
+        }
+        Kind::Weights => {
+            json!({"type": "array", "minItems": 1, "items": {"type": "number", "exclusiveMinimum": 0}})
+        }
     };
     let is_text = matches!(
         row.kind,
@@ -145,6 +156,15 @@ fn fold_forms(root: &mut Json) {
         let models = models.clone();
         body.insert("model".to_owned(), models);
     }
+    for key in ["url", "urls"] {
+        if let Some(urls) =
+            body.get_mut("endpoint").and_then(|e| e.pointer_mut(&format!("/properties/{key}")))
+        {
+            let one = json!({"anyOf": [{"type": "string"}, {"type": "object", "required": ["url"], "additionalProperties": false,
+                "properties": {"url": {"type": "string"}, "weight": {"type": "number", "exclusiveMinimum": 0}}}]});
+            urls["anyOf"] = json!([{"type": "string"}, {"type": "array", "items": one, "minItems": 1}]);
+        }
+    }
     if let Some(dataset) = body.get_mut("dataset") {
         if let Some(properties) = dataset.pointer_mut("/properties").and_then(Json::as_object_mut) {
             properties.insert("name".to_owned(), json!({"type": "string"}));
@@ -168,12 +188,18 @@ fn fold_forms(root: &mut Json) {
                     properties.insert("name".to_owned(), json!({"type": "string"}));
                     properties.insert("kind".to_owned(), json!({"const": kind}));
                     properties.insert("exclude_from_results".to_owned(), json!({"type": "boolean"}));
+                    if kind == "profiling" {
+                        properties.insert("seamless".to_owned(), json!({"type": "boolean"}));
+                    }
+                    let modes = ["request_rate", "fixed_schedule", "user_centric_rate"];
+                    properties.insert("timing_mode".to_owned(), json!({"enum": modes}));
+                    ramps(properties);
                 }
                 body.insert(kind.to_owned(), phase.clone());
                 forms.push(phase);
             }
         }
-        let list = json!({"type": "array", "minItems": 1, "maxItems": 2, "items": {"anyOf": forms}});
+        let list = json!({"type": "array", "minItems": 1, "items": {"anyOf": forms}});
         body.insert("phases".to_owned(), json!({"anyOf": [list, forms.first()]}));
     }
     if let Some(artifacts) =
@@ -188,6 +214,15 @@ fn fold_forms(root: &mut Json) {
             off.to_owned(),
             json!({"anyOf": [{"const": false}, {"type": "object", "properties": {"enabled": {"const": false}}}]}),
         );
+    }
+}
+
+/// A ramp may be its duration alone.
+fn ramps(properties: &mut Map<String, Json>) {
+    for (_, ramp) in properties.iter_mut().filter(|(key, _)| key.ends_with("_ramp")) {
+        let duration = ramp.pointer("/properties/duration").cloned().unwrap_or_default();
+        let doc = duration.get("description").cloned().unwrap_or_default();
+        *ramp = json!({"anyOf": [duration, ramp.take()], "description": doc});
     }
 }
 
@@ -295,6 +330,14 @@ mod tests {
             assert!(find(&schema, &["benchmark", "dataset", drawn, "value"]).is_some(), "{drawn}");
         }
         assert!(find(&schema, &["benchmark", "models", "items"]).is_some());
+        for key in ["seamless", "timingMode", "concurrencyRamp"] {
+            assert!(find(&schema, &["benchmark", "profiling", key]).is_some(), "{key}");
+        }
+        assert_eq!(find(&schema, &["benchmark", "warmup", "seamless"]), None);
+        let ramp = find(&schema, &["benchmark", "warmup", "rate_ramp"]).expect("a ramp");
+        assert!(ramp.pointer("/anyOf/0/anyOf").is_some() && find(ramp, &["strategy"]).is_some(), "{ramp}");
+        let urls = find(&schema, &["benchmark", "endpoint", "urls"]).expect("servers");
+        assert!(urls.to_string().contains("weight"), "{urls}");
         assert!(find(&schema, &["benchmark", "nope"]).is_none());
     }
 }

@@ -55,6 +55,10 @@ impl Settings {
                 }
             }
         }
+        // Weights belong to the servers that they were written for.
+        if self.has(Id::Url) {
+            lower.0.remove(&Id::UrlWeights);
+        }
         for (id, low) in lower.0 {
             match self.0.get_mut(&id) {
                 None => {
@@ -69,6 +73,11 @@ impl Settings {
                 }
             }
         }
+    }
+
+    /// What is set.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = Id> {
+        self.0.keys().copied()
     }
 
     pub(crate) fn place(&self, id: Id) -> Option<&Place> {
@@ -128,9 +137,11 @@ impl Settings {
         }
     }
 
-    /// Number of different synthetic conversations, from what says it most directly.
-    pub(crate) fn synthetic_entries(&self) -> Option<u64> {
-        [Id::Entries, Id::Conversations, Id::RequestCount].into_iter().find_map(|id| self.int(id))
+    pub(crate) fn weights(&self, id: Id) -> Option<&[f64]> {
+        match &self.get(id)?.value {
+            Value::Weights(weights) => Some(weights),
+            _ => None,
+        }
     }
 
     pub(crate) fn headers(&self) -> &[(String, String)] {
@@ -144,6 +155,14 @@ impl Settings {
         match self.get(Id::ExtraInputs).map(|s| &s.value) {
             Some(Value::Extra(map)) => map.clone(),
             _ => Map::new(),
+        }
+    }
+
+    /// A [`crate::row::Kind::Bool`] option, if it is given.
+    pub(crate) fn switch(&self, id: Id) -> Option<bool> {
+        match self.get(id)?.value {
+            Value::Bool(on) => Some(on),
+            _ => None,
         }
     }
 

@@ -1,7 +1,7 @@
 //! From texts and nodes of a file to values of an option's kind. Flags and environment give texts, files give nodes;
 //! both end in the same [`Value`], so what a value means does not depend on where it was written.
 
-use aiperf_core::plan::LengthPlan;
+use aiperf_core::plan::{LengthPlan, RatePoint};
 use aiperf_core::text::{for_terminal, nearest};
 use serde_json::{Map, Value as Json};
 
@@ -9,6 +9,7 @@ use crate::error::ConfigError;
 use crate::lengths::{self, Pairs, Ratio};
 use crate::options::Id;
 use crate::place::Place;
+use crate::rate_series;
 use crate::redact::redact_url;
 use crate::row::{Kind, Row};
 use crate::yaml::{Data, Node, Scalar};
@@ -22,7 +23,7 @@ pub(crate) enum Value {
     Int(u64),
     /// Of [`Kind::Float`] and, in seconds, [`Kind::Duration`]; infinite for `inf`.
     Float(f64),
-    /// Of [`Kind::Choice`] (canonical word), [`Kind::Text`], [`Kind::Path`].
+    /// Of [`Kind::Choice`] (canonical word), [`Kind::Text`], [`Kind::Path`], and the file of a [`Kind::Series`].
     Text(String),
     /// Of [`Kind::List`].
     List(Vec<String>),
@@ -36,6 +37,10 @@ pub(crate) enum Value {
     Pairs(Pairs),
     /// Of [`Kind::Ratio`].
     Ratio(Ratio),
+    /// Of [`Kind::Series`], where its points are written out.
+    Series(Vec<RatePoint>),
+    /// Of [`Kind::Weights`].
+    Weights(Vec<f64>),
 }
 
 /// Why a text or node is no value of its option; the place is added by the caller.
@@ -106,9 +111,15 @@ pub(crate) fn from_text(row: &Row, text: &str) -> Result<Value, Trouble> {
             list(row, items)
         }
         Kind::Pairs => lengths::pairs_text(text).map(Value::Pairs),
-        Kind::Path if text.is_empty() => Err(Trouble::bad(row, text)),
-        Kind::Path | Kind::Text => Ok(Value::Text(text.to_owned())),
+        Kind::Path | Kind::Series if text.is_empty() => Err(Trouble::bad(row, text)),
+        Kind::Path | Kind::Series | Kind::Text => Ok(Value::Text(text.to_owned())),
         Kind::Ratio => lengths::ratio_text(text).map(Value::Ratio),
+        Kind::Weights => text
+            .split(',')
+            .map(weight)
+            .collect::<Option<_>>()
+            .map(Value::Weights)
+            .ok_or_else(|| Trouble::bad(row, text)),
     }
 }
 
@@ -134,6 +145,19 @@ pub(crate) fn from_node(row: &Row, node: &Node) -> Result<Value, Trouble> {
         (_, Kind::Lengths) => lengths::distribution(&node.to_json()).map(Value::Lengths),
         (_, Kind::Pairs) => lengths::pairs(&node.to_json()).map(Value::Pairs),
         (_, Kind::Ratio) => lengths::ratio(&node.to_json()).map(Value::Ratio),
+        (_, Kind::Series) => rate_series::from_node(node),
+        (Data::List(items), Kind::Weights) => {
+            let one = |item: &Node| match &item.data {
+                Data::Scalar(s) => weight(&s.raw),
+                Data::List(_) | Data::Map(_) => None,
+            };
+            items
+                .iter()
+                .map(one)
+                .collect::<Option<_>>()
+                .map(Value::Weights)
+                .ok_or_else(|| shape("a list of numbers above 0"))
+        }
         (Data::List(items), Kind::List) => {
             let mut texts = Vec::with_capacity(items.len());
             for item in items {
@@ -186,6 +210,11 @@ fn from_scalar(row: &Row, kind: Kind, node: &Node, scalar: &Scalar) -> Result<Va
         Kind::Text | Kind::Path if scalar.as_bool().is_some() => Err(expected()),
         _ => from_text(row, &scalar.raw),
     }
+}
+
+/// A share of several: a number above 0.
+pub(crate) fn weight(text: &str) -> Option<f64> {
+    text.trim().parse::<f64>().ok().filter(|w| w.is_finite() && *w > 0.0)
 }
 
 /// The words for true and false that AIPerf's command line takes.
@@ -430,9 +459,11 @@ mod tests {
         {
             assert_eq!(read(Id::Duration, text), Ok(Value::Float(seconds)), "{text}");
         }
-        for text in ["0", "-1", "inf", "nan", "5x", "", "s", "1e300"] {
+        for text in ["0", "-1", "nan", "5x", "", "s", "1e300"] {
             assert!(read(Id::Duration, text).is_err(), "{text}");
         }
+        assert!(read(Id::RequestTimeout, "inf").is_err());
+        assert_eq!(read(Id::Duration, "inf"), Ok(Value::Float(f64::INFINITY)));
         assert_eq!(read(Id::Grace, "inf"), Ok(Value::Float(f64::INFINITY)));
         assert_eq!(read(Id::Grace, "0"), Ok(Value::Float(0.0)));
     }

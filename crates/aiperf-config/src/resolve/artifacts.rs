@@ -92,9 +92,9 @@ fn load(phase: &PhasePlan) -> String {
     let concurrency = phase.concurrency.map(|c| format!("concurrency{c}"));
     match &phase.pacing {
         Pacing::Concurrency => concurrency.unwrap_or_default(),
-        // `{:?}` always shows a decimal point, as AIPerf's floats do.
         Pacing::FixedSchedule { .. } => "fixed_schedule".to_owned(),
-        Pacing::UserCentric { per_second, users } => format!("users{users}-request_rate{per_second:?}"),
+        // `{:?}` always shows a decimal point, as AIPerf's floats do.
+        Pacing::UserCentric { per_second, users } => format!("user_centric-users{users}-qps{per_second:?}"),
         Pacing::Rate { rate, .. } => concurrency
             .into_iter()
             .chain([format!("request_rate{:?}", rate.target())])

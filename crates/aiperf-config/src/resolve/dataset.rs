@@ -3,13 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use aiperf_core::plan::{
-    CorpusPlan, DatasetPlan, FileFormat, FilePlan, LengthPlan, LengthsPlan, RandomStyle, SyntheticPlan,
-    WindowPlan,
+    CorpusPlan, DatasetPlan, FileFormat, FilePlan, LengthPlan, LengthsPlan, PhaseKind, RandomStyle,
+    SyntheticPlan, WindowPlan,
 };
 
 use super::{Resolver, how};
 use crate::error::ConfigError;
 use crate::options::Id;
+use crate::settings::Settings;
 
 /// Different prompts when neither their number nor a number of requests is given; AIPerf's.
 const DEFAULT_ENTRIES: u64 = 100;
@@ -81,7 +82,7 @@ impl Resolver<'_> {
         let lengths = self.lengths(style, osl);
         self.check_style(corpus, style);
         SyntheticPlan {
-            entries: usize::try_from(self.settings.synthetic_entries().unwrap_or(DEFAULT_ENTRIES))
+            entries: usize::try_from(self.synthetic_entries().unwrap_or(DEFAULT_ENTRIES))
                 .unwrap_or(usize::MAX),
             lengths,
             corpus,
@@ -93,6 +94,20 @@ impl Resolver<'_> {
             user_context_tokens: self.generated(Id::UserContext),
             floor: self.settings.text_or_default(Id::IslBelowMinimum) == "floor",
         }
+    }
+
+    /// Number of different synthetic conversations, from what says it most directly. Several profiling phases say it together.
+    pub(super) fn synthetic_entries(&self) -> Option<u64> {
+        let of_phase =
+            |settings: &Settings| settings.int(Id::Conversations).or_else(|| settings.int(Id::RequestCount));
+        if let Some(entries) = self.settings.int(Id::Entries) {
+            return Some(entries);
+        }
+        if self.structure.count(PhaseKind::Profiling) < 2 {
+            return of_phase(self.settings);
+        }
+        let phases = self.structure.phases.iter().filter(|phase| phase.kind == PhaseKind::Profiling);
+        phases.map(|phase| of_phase(&phase.settings)).try_fold(0u64, |sum, n| Some(sum.saturating_add(n?)))
     }
 
     fn check_file(&mut self, path: &Path) -> Option<()> {

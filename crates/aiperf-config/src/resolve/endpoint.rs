@@ -4,15 +4,14 @@ use std::path::Path;
 
 use aiperf_core::plan::{ConnectionReuse, EndpointKind, EndpointPlan, Secret};
 use aiperf_core::time::seconds_to_ns;
-use aiperf_core::url::BaseUrl;
 use serde_json::Value;
 
 use super::Resolver;
-use crate::environment::verify_tls;
+use super::connection::is_simulated;
+use crate::environment::{ip_version, verify_tls};
 use crate::error::ConfigError;
 use crate::options::Id;
-use crate::redact::redact_url;
-use crate::row::{Default, Kind, row_of};
+use crate::row::{Kind, row_of};
 use crate::value::is_token;
 use crate::yaml::read_bounded;
 
@@ -21,7 +20,7 @@ const MAX_KEY_BYTES: u64 = 64 << 10;
 
 impl Resolver<'_> {
     pub(super) fn endpoint(&mut self) -> Option<EndpointPlan> {
-        let url = self.url();
+        let servers = self.servers();
         let api_key = self.api_key();
         let path = self.settings.text(Id::CustomEndpoint).map(str::to_owned);
         if let Some(path) = path.as_deref().filter(|p| !p.is_empty())
@@ -42,8 +41,25 @@ impl Resolver<'_> {
             );
         }
         let verify_tls = verify_tls(self.env, &mut self.notes, &mut self.errors);
+        let ip = ip_version(self.env, &mut self.notes, &mut self.errors);
+        let connection =
+            self.connection(servers.as_ref().is_some_and(|s| s.targets.iter().any(is_simulated)));
+        let first_token_timeout_ns = self.first_token_timeout();
         let settings = self.settings;
+        let limit = |id: Id| settings.float(id).map(seconds_to_ns);
+        let servers = servers?;
         Some(EndpointPlan {
+            url_strategy: servers.strategy,
+            connect_timeout_ns: limit(Id::ConnectTimeout),
+            first_token_timeout_ns,
+            idle_timeout_ns: limit(Id::IdleTimeout),
+            http: connection.http,
+            resend: settings.switch(Id::Resend).unwrap_or(true),
+            unix_socket: connection.unix_socket,
+            ip,
+            proxy_from_env: connection.proxy_from_env,
+            ca: connection.ca,
+            client_certificate: connection.client_certificate,
             path,
             streaming: settings.is_on(Id::Streaming),
             timeout_ns: seconds_to_ns(settings.float_or_default(Id::RequestTimeout)),
@@ -54,14 +70,29 @@ impl Resolver<'_> {
             server_token_count: settings.is_on(Id::ServerTokenCount),
             reuse: match settings.text_or_default(Id::ConnectionReuse).as_str() {
                 "never" => ConnectionReuse::Never,
+                "sticky_user_sessions" => ConnectionReuse::Sticky,
                 _ => ConnectionReuse::Pooled,
             },
             session_header,
+            receive_stamps: settings.text_or_default(Id::ReceiveStamps) == "kernel",
             verify_tls,
             max_response_bytes: usize::try_from(settings.int_or_default(Id::MaxResponseBytes))
                 .unwrap_or(usize::MAX),
-            ..EndpointPlan::new(self.endpoint_kind(), url?)
+            targets: servers.targets,
+            ..EndpointPlan::new(self.endpoint_kind(), servers.first)
         })
+    }
+
+    fn first_token_timeout(&mut self) -> Option<u64> {
+        let seconds = self.settings.float(Id::FirstTokenTimeout)?;
+        if !self.settings.is_on(Id::Streaming) {
+            self.needs(
+                Id::FirstTokenTimeout,
+                "--streaming",
+                "without a stream the first token comes with the last; --request-timeout-seconds limits the whole",
+            );
+        }
+        Some(seconds_to_ns(seconds))
     }
 
     pub(super) fn endpoint_kind(&self) -> EndpointKind {
@@ -100,38 +131,6 @@ impl Resolver<'_> {
                         previous_response_id; without store each turn sends the whole conversation. Chains are something"
                 .to_owned();
             self.errors.push(ConfigError::NotYet { place, what });
-        }
-    }
-
-    fn url(&mut self) -> Option<BaseUrl> {
-        let default = match row_of(Id::Url).default {
-            Default::Is(url) => url,
-            Default::Absent | Default::Said(_) => "",
-        };
-        let text = match self.settings.list(Id::Url) {
-            None => default.to_owned(),
-            Some([one]) => one.clone(),
-            Some(_) => {
-                let place = self.place(Id::Url)?;
-                self.errors.push(ConfigError::NotYet {
-                    place,
-                    what: "names several URLs; several URLs come later: a choice of servers is something"
-                        .to_owned(),
-                });
-                return None;
-            }
-        };
-        match BaseUrl::parse(&text) {
-            Ok(url) => Some(url),
-            Err(error) => {
-                let shown = redact_url(&text);
-                self.bad(
-                    Id::Url,
-                    format!("'{shown}', which {error}"),
-                    "a URL such as http://localhost:8000, https://host/v1 or sim://",
-                );
-                None
-            }
         }
     }
 

@@ -2,15 +2,19 @@
 //! Every part collects its errors; a plan exists only if there are none.
 
 mod artifacts;
+mod connection;
 mod context;
 mod dataset;
 mod endpoint;
 mod phases;
 mod turns;
 
+use std::borrow::Cow;
 use std::path::Path;
 
-use aiperf_core::plan::{EndpointPlan, LogLevel, ModelSelection, Plan, RuntimePlan, TokenizerPlan, Ui};
+use aiperf_core::plan::{
+    EndpointPlan, LogLevel, ModelSelection, PhasePlan, Plan, RuntimePlan, TokenizerPlan, Ui,
+};
 use aiperf_core::url::Scheme;
 use serde_json::Value as Json;
 
@@ -18,20 +22,23 @@ use crate::error::ConfigError;
 use crate::input_config::input_config;
 use crate::options::Id;
 use crate::place::Place;
-use crate::row::row_of;
+use crate::row::{row_by_flag, row_of};
 use crate::settings::Settings;
 use crate::yaml::{Env, Structure};
 
 /// What is put together while a plan is made.
 pub(crate) struct Resolver<'a> {
+    /// What is read now: all settings, or those of one phase.
     pub settings: &'a Settings,
+    /// All settings but those of phases that share their kind with another.
+    pub whole: &'a Settings,
     pub structure: &'a Structure,
     pub env: &'a Env<'a>,
     pub notes: Vec<String>,
     pub errors: Vec<ConfigError>,
 }
 
-impl Resolver<'_> {
+impl<'a> Resolver<'a> {
     /// The plan, if nothing is wrong.
     pub(crate) fn plan(&mut self, draw_seed: &dyn Fn() -> u64, cli_command: String) -> Option<Plan> {
         let models = self.settings.list(Id::Model).map(<[String]>::to_vec).unwrap_or_default();
@@ -43,7 +50,7 @@ impl Resolver<'_> {
         let system_prompt = self.system_prompt();
         let chat_template = self.chat_template();
         let verify_lengths = self.verify_lengths();
-        let phases = self.phases();
+        let (phases, told): (Vec<PhasePlan>, Vec<Json>) = self.phases().into_iter().unzip();
         let cache_bust = self.cache_bust(&phases);
         let artifacts = self.artifacts(&models, &phases);
         let runtime = self.runtime();
@@ -71,12 +78,22 @@ impl Resolver<'_> {
             cli_command,
             input_config: Json::Null,
         };
-        plan.input_config = input_config(self.settings, &plan);
+        plan.input_config = input_config(self.settings, &plan, told, self.synthetic_entries());
         Some(plan)
     }
 
+    /// Where an option was written. What shapes a phase is looked for in that phase alone.
     fn place(&self, id: Id) -> Option<Place> {
-        self.settings.place(id).cloned()
+        let whole = (!phases::is_of_a_phase(id)).then_some(self.whole);
+        self.settings.place(id).or_else(|| whole?.place(id)).cloned()
+    }
+
+    /// `read` with the settings of one phase.
+    fn with<T>(&mut self, settings: &'a Settings, read: impl FnOnce(&mut Self) -> T) -> T {
+        let before = std::mem::replace(&mut self.settings, settings);
+        let out = read(self);
+        self.settings = before;
+        out
     }
 
     /// Two settings that exclude each other, if both are there.
@@ -87,9 +104,21 @@ impl Resolver<'_> {
     }
 
     /// A setting that needs another one, if it is there.
-    fn needs(&mut self, id: Id, needs: &'static str, why: &'static str) {
+    fn needs(&mut self, id: Id, needs: impl Into<Cow<'static, str>>, why: &'static str) {
         if let Some(place) = self.place(id) {
+            let mut needs = needs.into();
+            if matches!(place, Place::File { .. }) {
+                needs = in_a_file(needs);
+            }
             self.errors.push(ConfigError::Needs { place, needs, why });
+        }
+    }
+
+    /// The first of several settings that is there, from a layer of at least `rank`, needs another one.
+    fn stray(&mut self, ids: &[Id], rank: u8, needs: impl Into<Cow<'static, str>>, why: &'static str) {
+        let found = ids.iter().find(|id| self.place(**id).is_some_and(|place| place.rank() >= rank));
+        if let Some(id) = found {
+            self.needs(*id, needs, why);
         }
     }
 
@@ -161,6 +190,15 @@ impl Resolver<'_> {
             log_level,
         }
     }
+}
+
+/// What a file calls a flag of a phase: a key beside the one that needs it. Anything else stays.
+fn in_a_file(needs: Cow<'static, str>) -> Cow<'static, str> {
+    let row = needs.strip_prefix("--").and_then(row_by_flag);
+    let key = row.and_then(|row| {
+        row.yaml.strip_prefix("phases.profiling.").or_else(|| row.yaml.strip_prefix("phases.warmup."))
+    });
+    key.map_or(needs, Cow::Borrowed)
 }
 
 /// `--model, or benchmark.models in a file`.

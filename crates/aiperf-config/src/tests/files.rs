@@ -96,7 +96,7 @@ benchmark:
   profiling:
     concurency: 4
     requests: abc
-    rateRamp: 3
+    burstPhaseStarts: true
   warmup: 7
   artifacts: {dir: [a]}
   slos: {request_latency: 5}
@@ -107,15 +107,19 @@ nonsense: 1
         wrong_file(text),
         [
             "c.yaml:3:34: benchmark.endpoint: there is no key 'streeming' here; allowed: api_key, api_key_env, api_key_file, \
-             connection_reuse, extra, headers, max_response_bytes, path, session_header, streaming, timeout, transport, type, \
-             url, urls, use_legacy_max_tokens, use_server_token_count; did you mean 'streaming'?",
+             ca_file, client_cert, client_key, connect_timeout, connection_reuse, extra, first_token_timeout, headers, http_version, \
+             idle_timeout, max_response_bytes, path, proxy_from_env, receive_stamps, resend, session_header, streaming, timeout, \
+             transport, type, unix_socket, url, url_strategy, url_weights, urls, use_legacy_max_tokens, use_server_token_count; \
+             did you mean 'streaming'?",
             "c.yaml:3:60: benchmark.endpoint.timeout: found the text 'soon'; expected seconds above 0, such as 30, 30s, 5m or 2h",
             "c.yaml:5:20: benchmark.dataset.prompts.isl.mean: '1, 2' is a list; a list of values asks for a sweep; sweeps come later",
             "c.yaml:6:14: benchmark.dataset.entries: found '0'; allowed: a whole number from 1 to 1000000000000",
-            "c.yaml:8:5: benchmark.phases.profiling: there is no key 'concurency' here; allowed: concurrency, duration, \
-             exclude_from_results, grace_period, kind, name, rate, requests, sessions, smoothness, type; did you mean 'concurrency'?",
+            "c.yaml:8:5: benchmark.phases.profiling: there is no key 'concurency' here; allowed: auto_offset, cancellation, \
+             concurrency, concurrency_ramp, duration, end_offset, exclude_from_results, failed_request_threshold, grace_period, kind, \
+             max_in_flight, name, prefill_concurrency, prefill_ramp, rate, rate_ramp, rate_series, requests, saturation_policy, \
+             seamless, sessions, smoothness, start_offset, timing_mode, type, users; did you mean 'concurrency'?",
             "c.yaml:9:15: benchmark.phases.profiling.requests: found the text 'abc'; expected a whole number from 1 to 1000000000000",
-            "c.yaml:10:5: benchmark.phases.profiling.rate_ramp is an AIPerf key this version does not have yet",
+            "c.yaml:10:5: benchmark.phases.profiling.burst_phase_starts is an AIPerf key this version does not have yet",
             "c.yaml:11:11: benchmark.warmup: found the number 7; expected a mapping",
             "c.yaml:12:20: benchmark.artifacts.dir: found a list; expected a path",
             "c.yaml:13:3: benchmark.slos is an AIPerf key this version does not have yet",
@@ -144,8 +148,8 @@ fn forms_that_contradict_each_other_are_told() {
             "a phase whose name and kind differ",
         ),
         (
-            "benchmark: {model: m, phases: [{name: a, kind: profiling}, {name: b, kind: profiling}]}",
-            "several phases of a kind come later",
+            "benchmark: {model: m, phases: [{name: a, kind: profiling}, {name: b, kind: profiling, requests: 3}]}",
+            "benchmark.phases[0] needs requests, sessions or duration",
         ),
         (
             "benchmark: {model: m, phases: [{name: 1x, kind: profiling}]}",
@@ -167,7 +171,7 @@ fn forms_that_contradict_each_other_are_told() {
         ("benchmark: {model: m, profiling: {type: poisson}}", "benchmark.phases.profiling.type needs rate"),
         (
             "benchmark: {model: m, profiling: {type: fixed_schedule}}",
-            "'fixed_schedule' is an AIPerf value this version does not have yet",
+            "benchmark.phases.profiling.type needs --input-file: the timestamps are those of its rows",
         ),
         ("benchmark: {model: m, datasets: [{type: synthetic}, {type: file}]}", "a second data set"),
         (
@@ -245,6 +249,8 @@ fn every_key_of_the_reference_is_accepted_or_refused_by_its_name() {
             "benchmark.phases.name",
             "benchmark.phases.kind",
             "benchmark.phases.exclude_from_results",
+            "benchmark.phases.seamless",
+            "benchmark.phases.timing_mode",
             "benchmark.models.items.name",
             "benchmark.artifacts.records",
             "benchmark.artifacts.raw",

@@ -4,6 +4,9 @@ mod agreement;
 mod context;
 mod files;
 mod lengths;
+mod load;
+mod phases;
+mod servers;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -317,10 +320,6 @@ fn rules_between_options_are_told_with_the_flags_that_break_them() {
             "--extra-inputs asks for stored responses in conversations of several turns, which AIPerf then chains by previous_response_id; without store each turn sends the whole conversation. Chains are something this version does not have yet",
         ),
         (
-            "-m m --url a,b",
-            "--url names several URLs; several URLs come later: a choice of servers is something this version does not have yet",
-        ),
-        (
             "-m m --url ftp://u:p@h",
             "--url: found 'ftp://<redacted>@h', which has the scheme 'ftp'; http, https and sim are spoken; allowed: a URL such as http://localhost:8000, https://host/v1 or sim://",
         ),
@@ -368,7 +367,7 @@ fn rules_between_options_are_told_with_the_flags_that_break_them() {
         ),
         (
             "-m m --benchmark-duration 0",
-            "--benchmark-duration: found '0'; allowed: seconds above 0, such as 30, 30s, 5m or 2h",
+            "--benchmark-duration: found '0'; allowed: seconds above 0, such as 30, 30s, 5m or 2h or inf",
         ),
     ] {
         assert_eq!(wrong(line), [expected], "{line}");
@@ -377,12 +376,12 @@ fn rules_between_options_are_told_with_the_flags_that_break_them() {
 
 #[test]
 fn all_errors_are_printed_one_a_paragraph() {
-    let error = run("--isl 0 --fixed-schedule --benchmark-grace-period 3").expect_err("three mistakes");
+    let error = run("--isl 0 --goodput x:1 --benchmark-grace-period 3").expect_err("three mistakes");
     assert!(error.is_error());
     assert_eq!(
         error.to_string(),
         "error: --isl: found '0'; allowed: a whole number from 1 to 10000000\n\n\
-         error: --fixed-schedule is an AIPerf option this version does not have yet\n\n\
+         error: --goodput is an AIPerf option this version does not have yet\n\n\
          error: the model is missing: give --model, or benchmark.models in a configuration file\n\n\
          error: --benchmark-grace-period needs --benchmark-duration: the grace begins when the duration ends; \
          give a duration or drop the grace"
@@ -531,6 +530,22 @@ fn certificate_checks_are_only_turned_off_aloud() {
         "{notes:?}"
     );
     assert!(run_in(&["-m", "m"], &[("AIPERF_HTTP_SSL_VERIFY", "perhaps")]).is_err());
+}
+
+#[test]
+fn addresses_of_one_kind_are_asked_for_in_the_environment() {
+    use aiperf_core::plan::IpVersion;
+    let asked = |value: &str| run_in(&["-m", "m"], &[("AIPERF_HTTP_IP_VERSION", value)]);
+    for (value, version, notes) in [
+        ("", IpVersion::Any, 0),
+        ("auto", IpVersion::Any, 0),
+        ("4", IpVersion::Four, 1),
+        ("6", IpVersion::Six, 1),
+    ] {
+        let Resolved { plan, notes: told, .. } = asked(value).expect("sound");
+        assert_eq!((plan.endpoint.ip, told.len()), (version, notes), "{value}");
+    }
+    assert!(asked("5").is_err());
 }
 
 #[test]

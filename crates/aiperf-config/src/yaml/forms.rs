@@ -1,15 +1,12 @@
-//! The forms in which AIPerf takes models, data sets, phases and artifact levels, folded into the keys of the table.
+//! The forms in which AIPerf takes models, servers, data sets and artifact levels, folded into the keys of the table.
 
-use aiperf_core::plan::PhaseKind;
-use aiperf_core::text::nearest;
-
-use super::lift::{Lifter, PHASE_EXTRAS, below};
+use super::lift::{Lifter, below};
 use super::{Data, Node};
 use crate::aiperf;
 use crate::error::ConfigError;
 use crate::options::Id;
 use crate::row::{Kind, Row, row_of};
-use crate::value::{Value, from_node};
+use crate::value::{Value, from_node, weight};
 
 impl<'a> Lifter<'a> {
     /// A text, a list of texts, or `{strategy, items: [{name}]}`.
@@ -45,6 +42,70 @@ impl<'a> Lifter<'a> {
         }
     }
 
+    pub(super) fn endpoint(&mut self, node: &'a Node) {
+        for (key, entry) in self.entries(node, "benchmark.endpoint") {
+            match &entry.node.data {
+                Data::List(items)
+                    if matches!(key.as_str(), "url" | "urls")
+                        && items.iter().any(|item| matches!(item.data, Data::Map(_))) =>
+                {
+                    self.servers(&entry.node, items, &below("benchmark.endpoint", &key));
+                }
+                _ => self.key(&key, entry, "benchmark.endpoint"),
+            }
+        }
+    }
+
+    /// Servers with weights: a list of `{url, weight}`; one that is a plain text weighs 1.
+    fn servers(&mut self, list: &Node, items: &'a [Node], path: &str) {
+        let (mut urls, mut weights) = (Vec::new(), Vec::new());
+        for (i, item) in items.iter().enumerate() {
+            let path = format!("{path}[{i}]");
+            let (mut url, mut share) = (None, 1.0);
+            if let Data::Map(_) = item.data {
+                for (key, entry) in self.entries(item, &path) {
+                    let at = below(&path, &key);
+                    let text = match &entry.node.data {
+                        Data::Scalar(s) if !s.is_null() => Some(s.raw.trim()),
+                        _ => None,
+                    };
+                    match key.as_str() {
+                        "url" => match text.filter(|t| !t.is_empty()) {
+                            Some(text) => url = Some(text.to_owned()),
+                            None => return self.wrong_type(&entry.node, &at, "a URL"),
+                        },
+                        "weight" => match text.and_then(weight) {
+                            Some(given) => share = given,
+                            None => return self.wrong_type(&entry.node, &at, "a number above 0"),
+                        },
+                        _ => {
+                            self.stranger(&key, entry, "benchmark.endpoint.urls", &["url", "weight"]);
+                            return;
+                        }
+                    }
+                }
+            } else if let Data::Scalar(s) = &item.data {
+                url = Some(s.raw.trim().to_owned()).filter(|text| !s.is_null() && !text.is_empty());
+            }
+            let Some(url) = url else {
+                return self.wrong_type(item, &path, "a URL, or a mapping with url and weight");
+            };
+            urls.push(url);
+            weights.push(share);
+        }
+        let place = self.place(list, path);
+        for (id, value) in [(Id::Url, Value::List(urls)), (Id::UrlWeights, Value::Weights(weights))] {
+            match self.out.settings.place(id).cloned() {
+                Some(first) => self.errors.push(ConfigError::Conflict {
+                    first,
+                    second: place.clone(),
+                    why: "they say the same thing; keep one",
+                }),
+                None => self.out.settings.add(id, value, place.clone()),
+            }
+        }
+    }
+
     pub(super) fn dataset(&mut self, node: &'a Node, path: &str) {
         for (key, entry) in self.entries(node, path) {
             let below_path = below(path, &key);
@@ -65,131 +126,6 @@ impl<'a> Lifter<'a> {
                 _ => self.key(&key, entry, "benchmark.dataset"),
             }
         }
-    }
-
-    pub(super) fn phases(&mut self, node: &'a Node, path: &str) {
-        match &node.data {
-            Data::Map(_) => self.phase(node, path, Some(PhaseKind::Profiling)),
-            Data::List(items) => {
-                for (i, item) in items.iter().enumerate() {
-                    self.phase(item, &format!("{path}[{i}]"), None);
-                }
-            }
-            Data::Scalar(_) => self.wrong_type(node, path, "a list of phases"),
-        }
-    }
-
-    pub(super) fn phase(&mut self, node: &'a Node, path: &str, known: Option<PhaseKind>) {
-        let entries = self.entries(node, path);
-        let raw = |name: &str| {
-            entries.iter().find(|(k, _)| k == name).and_then(|(_, e)| match &e.node.data {
-                Data::Scalar(s) if !s.is_null() => Some((s.raw.clone(), &e.node)),
-                _ => None,
-            })
-        };
-        let of_word = |word: &str| match word {
-            "warmup" => Some(PhaseKind::Warmup),
-            "profiling" => Some(PhaseKind::Profiling),
-            _ => None,
-        };
-        let named = raw("name");
-        let by_name = named.as_ref().and_then(|(name, _)| of_word(name));
-        let said = raw("kind");
-        let by_kind = said.as_ref().and_then(|(kind, _)| of_word(&kind.to_lowercase()));
-        if let (Some((found, at)), None) = (&said, by_kind) {
-            let place = self.place(at, &below(path, "kind"));
-            self.errors.push(ConfigError::BadValue {
-                place,
-                found: format!("'{found}'"),
-                allowed: "warmup, profiling".to_owned(),
-                nearest: nearest(found, ["warmup", "profiling"]).map(str::to_owned),
-            });
-            return;
-        }
-        let Some(kind) = known.or(by_kind).or(by_name) else {
-            let place = self.place(node, path);
-            self.errors.push(ConfigError::Needs {
-                place,
-                needs: "a kind",
-                why: "a phase that is not named warmup or profiling says 'kind: warmup' or 'kind: profiling'",
-            });
-            return;
-        };
-        if [by_name, by_kind].into_iter().flatten().any(|k| k != kind) {
-            let place = self.place(node, path);
-            self.errors.push(ConfigError::BadValue {
-                place,
-                found: "a phase whose name and kind differ".to_owned(),
-                allowed: "the names warmup and profiling for phases of that kind".to_owned(),
-                nearest: None,
-            });
-            return;
-        }
-        let name = match named {
-            Some((name, at)) => {
-                if !is_phase_name(&name) {
-                    let place = self.place(at, &below(path, "name"));
-                    self.errors.push(ConfigError::BadValue {
-                        place,
-                        found: format!("'{name}'"),
-                        allowed: "a letter or _, then letters, digits, _ and -; no device name of Windows"
-                            .to_owned(),
-                        nearest: None,
-                    });
-                }
-                name
-            }
-            None => kind.name().to_owned(),
-        };
-        if !self.open_phase(node, path, kind, name) {
-            return;
-        }
-        for (key, entry) in entries {
-            if !PHASE_EXTRAS.contains(&key.as_str()) {
-                self.key(&key, entry, &format!("benchmark.phases.{}", kind.name()));
-            } else if key == "exclude_from_results" && !entry.node.is_null() {
-                let excluded = matches!(&entry.node.data, Data::Scalar(s) if s.as_bool() == Some(true));
-                let included = matches!(&entry.node.data, Data::Scalar(s) if s.as_bool() == Some(false));
-                // AIPerf writes false for a profiling phase and true for a warmup; a plain false is its default.
-                if !(excluded || included) || (excluded && kind == PhaseKind::Profiling) {
-                    let place = self.place(&entry.node, &below(path, &key));
-                    self.errors.push(ConfigError::BadValue {
-                        place,
-                        found: format!("'{}'", entry.node.brief()),
-                        allowed: "true for a warmup, false for a profiling phase".to_owned(),
-                        nearest: None,
-                    });
-                }
-            }
-        }
-    }
-
-    /// Notes the phase; `false` when there already is one of its kind or it stands in the wrong order.
-    fn open_phase(&mut self, node: &Node, path: &str, kind: PhaseKind, name: String) -> bool {
-        let place = self.place(node, path);
-        let structure = &mut self.out.structure;
-        let slot = match kind {
-            PhaseKind::Warmup => &mut structure.warmup_name,
-            PhaseKind::Profiling => &mut structure.profiling_name,
-        };
-        if slot.is_some() {
-            self.not_yet(
-                place,
-                format!("is a second {} phase; several phases of a kind come later, which", kind.name()),
-            );
-            return false;
-        }
-        *slot = Some(name);
-        if kind == PhaseKind::Warmup {
-            if structure.profiling_name.is_some() && !path.ends_with("warmup") {
-                self.not_yet(place, "is a warmup after the profiling phase, an order which");
-                return false;
-            }
-            structure.warmup = Some(place);
-            structure.warmup_is_typed =
-                matches!(&node.data, Data::Map(entries) if entries.iter().any(|e| e.key == "type"));
-        }
-        true
     }
 
     /// AIPerf says with `records` and `raw` what `level` says in one word.
@@ -275,15 +211,4 @@ impl<'a> Lifter<'a> {
         let place = self.place(node, path);
         self.not_yet(place, "asks for an AIPerf feature that (unless it says 'enabled: false')");
     }
-}
-
-fn is_phase_name(name: &str) -> bool {
-    let upper = name.to_ascii_uppercase();
-    let is_device = matches!(upper.as_str(), "CON" | "PRN" | "AUX" | "NUL")
-        || (upper.len() == 4
-            && (upper.starts_with("COM") || upper.starts_with("LPT"))
-            && upper.ends_with(|c: char| ('1'..='9').contains(&c)));
-    !is_device
-        && name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
 }

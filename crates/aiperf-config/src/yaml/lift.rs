@@ -7,11 +7,12 @@ use std::collections::HashMap;
 use aiperf_core::plan::PhaseKind;
 use aiperf_core::text::nearest;
 
+use super::phases::{PHASE_EXTRAS, PhaseSource};
 use super::{Data, Entry, Node, Source};
 use crate::aiperf;
 use crate::error::ConfigError;
 use crate::options::{Id, OPTIONS};
-use crate::place::Place;
+use crate::place::{Place, Position};
 use crate::row::{Kind, Row};
 use crate::settings::Settings;
 use crate::value::{Value, from_node};
@@ -19,16 +20,28 @@ use crate::value::{Value, from_node};
 /// What a file says beside its settings.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Structure {
-    /// Name of the profiling phase, if the file names one.
-    pub profiling_name: Option<String>,
-    /// Name of the warmup phase, if the file has one.
-    pub warmup_name: Option<String>,
-    /// Where the file has a warmup phase.
-    pub warmup: Option<Place>,
-    /// Whether the file gives the warmup's type: it then stands for itself and takes nothing from the profiling phase.
-    pub warmup_is_typed: bool,
+    /// The phases in their order.
+    pub phases: Vec<PhaseSource>,
     /// `synthetic` or `file`, where the file says which.
     pub dataset_type: Option<(&'static str, Place)>,
+}
+
+impl Structure {
+    /// How many phases of a kind there are.
+    pub(crate) fn count(&self, kind: PhaseKind) -> usize {
+        self.phases.iter().filter(|phase| phase.kind == kind).count()
+    }
+
+    /// A phase that is the only one of its kind is what load flags and variables mean: its settings are merged below theirs.
+    pub(crate) fn give_lone_phases_to(&mut self, settings: &mut Settings) {
+        for kind in [PhaseKind::Warmup, PhaseKind::Profiling] {
+            if self.count(kind) == 1
+                && let Some(phase) = self.phases.iter_mut().find(|phase| phase.kind == kind)
+            {
+                settings.merge(std::mem::take(&mut phase.settings));
+            }
+        }
+    }
 }
 
 /// The settings of a file.
@@ -43,8 +56,6 @@ pub(crate) struct Lifted {
 const ENVELOPE: &[&str] = &["schema_version", "benchmark", "variables"];
 /// Keys that make a length a distribution of another form.
 const SHAPE: &[&str] = &["median", "peaks", "points", "min", "max"];
-/// Keys of a phase that are no options.
-pub(super) const PHASE_EXTRAS: &[&str] = &["name", "kind", "exclude_from_results"];
 /// Sections of what this version does not have; a file may say that they are off.
 const SWITCHED_OFF: &[&str] = &["gpu_telemetry", "server_metrics", "network_latency"];
 /// The body's keys that are folded together before the look-up.
@@ -53,7 +64,7 @@ const BODY_FORMS: &[&str] =
 
 /// Reads the settings of a file, or says everything that is wrong with it.
 pub(crate) fn lift(source: &Source) -> Result<Lifted, Vec<ConfigError>> {
-    let mut lifter = Lifter { source, out: Lifted::default(), errors: Vec::new() };
+    let mut lifter = Lifter { source, out: Lifted::default(), errors: Vec::new(), renamed: None };
     lifter.envelope();
     if lifter.errors.is_empty() { Ok(lifter.out) } else { Err(lifter.errors) }
 }
@@ -76,11 +87,20 @@ pub(super) struct Lifter<'a> {
     pub(super) source: &'a Source,
     pub(super) out: Lifted,
     pub(super) errors: Vec<ConfigError>,
+    /// Inside a phase: its section in the table, and what an error calls it.
+    pub(super) renamed: Option<(String, String)>,
 }
 
 impl<'a> Lifter<'a> {
     pub(super) fn place(&self, node: &Node, key: &str) -> Place {
-        self.source.place(node.position, key)
+        self.spot(node.position, key)
+    }
+
+    pub(super) fn spot(&self, position: Position, key: &str) -> Place {
+        match &self.renamed {
+            Some((folded, shown)) => self.source.place(position, &key.replacen(folded, shown, 1)),
+            None => self.source.place(position, key),
+        }
     }
 
     pub(super) fn wrong_type(&mut self, node: &Node, key: &str, expected: &str) {
@@ -110,7 +130,7 @@ impl<'a> Lifter<'a> {
             let name = snake(&entry.key);
             if let Some(first) = seen.get(&name) {
                 self.errors.push(ConfigError::DuplicateKey {
-                    place: self.source.place(entry.position, &below(key, &name)),
+                    place: self.spot(entry.position, &below(key, &name)),
                     line: first.position.line,
                     column: first.position.column,
                 });
@@ -177,6 +197,7 @@ impl<'a> Lifter<'a> {
                 });
             }
         }
+        let has_list = find("phases").is_some();
         for (key, entry) in entries {
             let node = &entry.node;
             let path = below("benchmark", &key);
@@ -192,6 +213,7 @@ impl<'a> Lifter<'a> {
                     }
                     _ => self.wrong_type(node, &path, "a list of one mapping"),
                 },
+                "endpoint" => self.endpoint(node),
                 "profiling" => self.phase(node, &path, Some(PhaseKind::Profiling)),
                 "warmup" => self.phase(node, &path, Some(PhaseKind::Warmup)),
                 "phases" => self.phases(node, &path),
@@ -199,6 +221,10 @@ impl<'a> Lifter<'a> {
                 name if SWITCHED_OFF.contains(&name) => self.switched_off(node, &path),
                 _ => self.key(&key, entry, "benchmark"),
             }
+        }
+        // The short forms have an order of their own.
+        if !has_list {
+            self.out.structure.phases.sort_by_key(|phase| phase.kind == PhaseKind::Profiling);
         }
     }
 
@@ -230,6 +256,8 @@ impl<'a> Lifter<'a> {
                 }
             }
             _ if node.is_null() => {}
+            // A time for a ramp is how long it takes.
+            Data::Scalar(_) if path.ends_with("_ramp") => self.key("duration", entry, &path),
             // A number for a distribution is its mean.
             Data::Scalar(_) | Data::List(_) if is_drawn(&path) => self.key("mean", entry, &path),
             _ => self.wrong_type(node, &path, "a mapping"),
@@ -239,7 +267,7 @@ impl<'a> Lifter<'a> {
     /// A key that is no option: AIPerf's own, which may say what is true anyway, or unknown.
     pub(super) fn stranger(&mut self, key: &str, entry: &Entry, parent: &str, also: &[&str]) {
         let path = below(parent, key);
-        let place = self.source.place(entry.position, &path);
+        let place = self.spot(entry.position, &path);
         // AIPerf's keys are listed once for phases of every kind.
         let path = path.replacen("benchmark.phases.profiling.", "benchmark.phases.", 1).replacen(
             "benchmark.phases.warmup.",
@@ -263,7 +291,7 @@ impl<'a> Lifter<'a> {
             "" => allowed.extend(ENVELOPE.iter().map(|s| (*s).to_owned())),
             "benchmark" => allowed.extend(BODY_FORMS.iter().chain(SWITCHED_OFF).map(|s| (*s).to_owned())),
             "benchmark.dataset" => allowed.extend(["name", "type"].map(str::to_owned)),
-            _ if parent.starts_with("benchmark.phases.") => {
+            "benchmark.phases.profiling" | "benchmark.phases.warmup" => {
                 allowed.extend(PHASE_EXTRAS.iter().map(|s| (*s).to_owned()));
             }
             _ => {}
@@ -272,7 +300,7 @@ impl<'a> Lifter<'a> {
         allowed.dedup();
         let near = nearest(key, allowed.iter().map(String::as_str)).map(str::to_owned);
         self.errors.push(ConfigError::UnknownKey {
-            place: self.source.place(entry.position, parent),
+            place: self.spot(entry.position, parent),
             key: entry.key.clone(),
             allowed: allowed.join(", "),
             nearest: near,
@@ -329,7 +357,7 @@ fn is_shape(node: &Node) -> bool {
 }
 
 /// The names that the table has directly below a section.
-fn children_of(path: &str) -> Vec<String> {
+pub(super) fn children_of(path: &str) -> Vec<String> {
     let prefix = if path.is_empty() { String::new() } else { format!("{path}.") };
     let mut names: Vec<String> = OPTIONS
         .iter()

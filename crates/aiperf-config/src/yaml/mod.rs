@@ -4,12 +4,14 @@
 mod emit;
 mod forms;
 mod lift;
+mod phases;
 mod substitute;
 mod template;
 mod tree;
 
 pub(crate) use emit::emit;
 pub(crate) use lift::{Structure, lift};
+pub(crate) use phases::PhaseSource;
 pub(crate) use tree::{Data, Entry, Node, Scalar};
 
 use std::fs::File;

@@ -164,7 +164,6 @@ fn options_in_conflict_are_named_together() {
             ["--api-key and --api-key-env exclude each other", "the key comes from one place"],
         ),
         ("--concurrency 1,2", ["--concurrency: '1,2' is a list", "sweeps come later"]),
-        ("--url http://b", ["--url names several URLs", "this version does not have yet"]),
         ("--concurrency 1 --concurrency 2", ["--concurrency is given more than once", "it takes one value"]),
     ] {
         refused(run().args(args), &texts);
@@ -185,22 +184,22 @@ fn everything_wrong_is_told_at_once() {
 #[test]
 fn options_of_the_reference_that_come_later_are_refused_by_name() {
     for (args, text) in [
-        ("--fixed-schedule", "--fixed-schedule is an AIPerf option this version does not have yet"),
-        ("--num-users 3", "--num-users is an AIPerf option this version does not have yet"),
+        ("--goodput x:1", "--goodput is an AIPerf option this version does not have yet"),
+        ("--scenario s", "--scenario is an AIPerf option this version does not have yet"),
         (
             "--endpoint-type embeddings",
             "--endpoint-type: 'embeddings' is an AIPerf value this version does not have yet",
         ),
         (
-            "--connection-reuse-strategy sticky-user-sessions",
-            "--connection-reuse-strategy: 'sticky-user-sessions' is an AIPerf value this version does not have yet",
+            "--model-selection-strategy weighted",
+            "--model-selection-strategy: 'weighted' is an AIPerf value this version does not have yet",
         ),
     ] {
         let done = refused(run().args(args), &[]);
         assert!(flat_colon(&done.stderr).contains(&flat_colon(text)), "{}", done.stderr);
     }
     let help = Run::new("profile --help").run().expect_exit(0);
-    assert!(!help.stdout.contains("--fixed-schedule ") && !help.stdout.contains("--num-users"));
+    assert!(!help.stdout.contains("--goodput") && !help.stdout.contains("--scenario"));
 }
 
 /// A colon between place and matter is a question of style.

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod bad_lengths;
+mod bad_load;
 mod bad_servers;
 mod docs;
 mod endpoints;
