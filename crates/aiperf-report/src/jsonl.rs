@@ -171,7 +171,16 @@ pub fn line(out: &mut Vec<u8>, meta: &Meta<'_>, values: &RecordValues, error: Op
     meta.write(o.key("metadata"));
     metrics(o.key("metrics"), values);
     if let Some(failure) = error {
-        error_object(o.key("error"), failure);
+        let mut e = Object::begin(o.key("error"));
+        error_words(&mut e, failure);
+        // Ours: what the words alone do not tell for sure.
+        for (key, value) in
+            [("kind", serde_json::to_string(&failure.kind)), ("stage", serde_json::to_string(&failure.stage))]
+        {
+            e.key(key).extend_from_slice(value.unwrap_or_default().as_bytes());
+        }
+        e.bool("retryable", failure.retryable);
+        e.end();
     }
     o.end();
     out.push(b'\n');
@@ -180,12 +189,16 @@ pub fn line(out: &mut Vec<u8>, meta: &Meta<'_>, values: &RecordValues, error: Op
 /// `{code?, type, message}`.
 pub(crate) fn error_object(out: &mut Vec<u8>, failure: &Failure) {
     let mut o = Object::begin(out);
+    error_words(&mut o, failure);
+    o.end();
+}
+
+fn error_words(o: &mut Object<'_>, failure: &Failure) {
     if let Some(code) = failure.code {
         write::signed(o.key("code"), code);
     }
     o.text("type", &failure.type_name);
     o.text("message", &failure.message);
-    o.end();
 }
 
 fn metrics(out: &mut Vec<u8>, values: &RecordValues) {

@@ -1,0 +1,252 @@
+//! Summarises a folder again from its records: for a run that was killed before it could.
+//!
+//! The records go through the recorder and the report of a run. What no record holds (requests that were still in flight, the
+//! schedule, the health of the client, what was counted again) is absent from the result, which says of itself that it is
+//! incomplete.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader};
+use std::path::Path;
+
+use aiperf_core::time::ClockAnchor;
+use aiperf_metrics::{Disk, DiskProblem, ErrorSummary, LengthLedger, Recorder, Summary, Window};
+use aiperf_report::{FileLine, InputLengths, Report, console, csv, json};
+use jiff::tz::TimeZone;
+
+use crate::artifacts::{Folder, RUN_FILE, RUN_FILE_SUFFIX, write_whole};
+use crate::error::RunError;
+use crate::job::Screen;
+use crate::record::{self, Record};
+use crate::run_file::RunFile;
+
+/// Unreadable lines that are named.
+const NAMED: usize = 5;
+/// Why the result is incomplete.
+const REASON: &str = "made from the records of a run that did not write its own summary";
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Rebuilt {
+    /// The report for the screen.
+    pub console: String,
+    /// What to know of the records, one sentence each; the report has them, too.
+    pub notes: Vec<String>,
+    /// Whole answers in profiling phases.
+    pub completed: u64,
+    /// Lines that were read.
+    pub records: u64,
+}
+
+/// Reads the records in `dir` and writes the summary files beside them; where some are there already, only if `force` allows it.
+pub fn rebuild(dir: &Path, force: bool, screen: Screen) -> Result<Rebuilt, RunError> {
+    let folder = Folder::open(dir, prefix(dir)?)?;
+    let run_path = folder.run_json();
+    let bytes = fs::read(&run_path).map_err(|e| artifact("read", &run_path, e))?;
+    let run = RunFile::parse(&bytes).map_err(|e| artifact("read", &run_path, e.into()))?;
+    let records_path = folder.records_jsonl();
+    let records = File::open(&records_path).map_err(|e| artifact("read", &records_path, e))?;
+    let targets = [folder.summary_csv(), folder.summary_json(), folder.console_txt()];
+    if let Some(path) = targets.iter().find(|path| !force && path.exists()) {
+        return Err(RunError::SummaryExists { path: path.clone() });
+    }
+
+    let scratch = folder.scratch();
+    let disk = Disk::new(move || scratch.file());
+    let mut parts = [Part::new(&run, &disk), Part::new(&run, &disk)];
+    let mut reading = Reading::default();
+    let counted_here = !run.server_token_count;
+    let mut lines = BufReader::with_capacity(1 << 20, records);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let read = lines.read_until(b'\n', &mut line).map_err(|e| artifact("read", &records_path, e))?;
+        if read == 0 {
+            break;
+        }
+        reading.line += 1;
+        if line.last() != Some(&b'\n') {
+            reading.is_torn = true;
+            break;
+        }
+        let record = record::parse(&line, counted_here).ok();
+        match record.and_then(|record| Some((run.phases.get(record.phase)?, record))) {
+            Some((phase, record)) => {
+                reading.whole += 1;
+                parts[usize::from(phase.warmup)].add(&record);
+            }
+            None => reading.skip(),
+        }
+    }
+
+    let [profiling, warmup] = parts.map(Part::finish);
+    if let Some(DiskProblem::Read(error)) = disk.problem() {
+        return Err(artifact("read back measured values in", dir, io::Error::other(error)));
+    }
+    let notes = reading.notes();
+    let shown: Vec<(&str, String)> = ["CSV Export", "JSON Export", "Console Export", "Records"]
+        .into_iter()
+        .zip(targets.iter().chain([&records_path]))
+        .map(|(label, path)| {
+            (label, std::path::absolute(path).as_ref().unwrap_or(path).display().to_string())
+        })
+        .collect();
+    let files: Vec<FileLine<'_>> = shown.iter().map(|(label, path)| FileLine { label, path }).collect();
+    let reason = format!("{REASON}; {}", reading.words());
+    let report = Report {
+        version: &run.aiperf_version,
+        benchmark_id: &run.benchmark_id,
+        summary: &profiling.summary,
+        warmup: (warmup.summary.tally.sent > 0).then_some(&warmup.summary),
+        errors: profiling.errors.groups(),
+        input_config: &run.input_config,
+        seed: run.random_seed,
+        cli_command: &run.cli_command,
+        was_cancelled: false,
+        incomplete_reason: Some(&reason),
+        anchor: WALL,
+        zone: TimeZone::system(),
+        title: "LLM Metrics",
+        length_forced: run.length_forced,
+        lengths: Some(InputLengths {
+            summary: profiling.lengths.summary(),
+            tokenizer: run.tokenizer.as_deref(),
+            counting: run.counting(),
+            verified: None,
+            server_count: None,
+        }),
+        load: None,
+        targets: &[],
+        notes: &notes,
+        files: &files,
+    };
+    let page = console::render(&report, console::EXPORT_WIDTH, false);
+    let json = if run.schema == 2 { json::summary_2(&report) } else { json::summary(&report) };
+    let contents = [csv::summary(&report), json, page.clone().into_bytes()];
+    for (path, bytes) in targets.iter().zip(contents) {
+        write_whole(path, &bytes)?;
+    }
+    let console = match screen.width {
+        Some(width) => console::render(&report, width, screen.colour),
+        None => page,
+    };
+    let completed = profiling.summary.tally.completed;
+    Ok(Rebuilt { console, notes, completed, records: reading.whole })
+}
+
+/// Stamps of records are wall-clock times already.
+const WALL: ClockAnchor = ClockAnchor { mono_ns: 0, wall_ns: 0 };
+
+/// The prefix of the files in a folder, by the file that tells what was run.
+fn prefix(dir: &Path) -> Result<Option<String>, RunError> {
+    let mut prefixes = Vec::new();
+    for entry in fs::read_dir(dir).map_err(|e| artifact("read the folder", dir, e))? {
+        let name = entry.map_err(|e| artifact("read the folder", dir, e))?.file_name();
+        let Some(name) = name.to_str() else { continue };
+        if name == RUN_FILE {
+            return Ok(None);
+        }
+        prefixes.extend(name.strip_suffix(RUN_FILE_SUFFIX).map(str::to_owned));
+    }
+    match (prefixes.pop(), prefixes.is_empty()) {
+        (Some(prefix), true) => Ok(Some(prefix)),
+        (found, _) => Err(RunError::NoRun { path: dir.to_owned(), several: found.is_some() }),
+    }
+}
+
+/// Phases of one kind, together.
+struct Part {
+    recorder: Recorder,
+    errors: ErrorSummary,
+    lengths: LengthLedger,
+    /// Of each phase of the plan that has records.
+    windows: Vec<Option<(u64, u64)>>,
+}
+
+struct Finished {
+    summary: Summary,
+    errors: ErrorSummary,
+    lengths: LengthLedger,
+}
+
+impl Part {
+    fn new(run: &RunFile, disk: &Disk) -> Self {
+        Self {
+            recorder: Recorder::new(run.capabilities(), WALL).on(disk),
+            errors: ErrorSummary::default(),
+            lengths: LengthLedger::default(),
+            windows: vec![None; run.phases.len()],
+        }
+    }
+
+    fn add(&mut self, record: &Record) {
+        self.recorder.record(&record.facts);
+        self.lengths.add(&record.lengths);
+        if let Some(failure) = &record.failure {
+            self.errors.add(failure);
+        }
+        let (begun, ended) = (record.begun_ns, record.facts.end_ns);
+        let window = self.windows[record.phase].get_or_insert((begun, ended));
+        *window = (window.0.min(begun), window.1.max(ended));
+    }
+
+    fn finish(self) -> Finished {
+        let windows: Vec<Window> =
+            self.windows.into_iter().flatten().map(|(start, end)| Window::new(start, end)).collect();
+        let summary = self.recorder.summarise(Window::pooled(&windows));
+        Finished { summary, errors: self.errors, lengths: self.lengths }
+    }
+}
+
+/// How the file of records was found.
+#[derive(Debug, Default)]
+struct Reading {
+    line: u64,
+    whole: u64,
+    skipped: u64,
+    named: Vec<String>,
+    is_torn: bool,
+}
+
+impl Reading {
+    fn skip(&mut self) {
+        self.skipped += 1;
+        if self.named.len() < NAMED {
+            self.named.push(self.line.to_string());
+        }
+    }
+
+    fn words(&self) -> String {
+        match self.whole {
+            1 => "1 record was read".to_owned(),
+            n => format!("{n} records were read"),
+        }
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let mut notes = vec![format!(
+            "These results are made from the records alone: {}. Requests that were in flight at the end are not known, and rates are over \
+             the time from the first request to the last answer in the records.",
+            self.words()
+        )];
+        if self.skipped > 0 {
+            let more = if self.skipped > self.named.len() as u64 { " …" } else { "" };
+            let (lines, were) = if self.skipped == 1 { ("line", "was") } else { ("lines", "were") };
+            notes.push(format!(
+                "{} {lines} of the records could not be read and {were} left out: {lines} {}{more}.",
+                self.skipped,
+                self.named.join(", "),
+            ));
+        }
+        if self.is_torn {
+            notes.push(format!(
+                "The last line of the records, line {}, is not whole and was left out.",
+                self.line
+            ));
+        }
+        notes
+    }
+}
+
+fn artifact(action: &'static str, path: &Path, source: io::Error) -> RunError {
+    RunError::Artifact { action, path: path.to_owned(), source }
+}

@@ -1,0 +1,225 @@
+//! A line of `profile_export.jsonl` read back: the facts of a request, as far as its record holds them.
+//!
+//! A record has values in display units; times in it are milliseconds with all the digits of their nanoseconds, so the stamps behind
+//! them come back exactly, and with them every value that the formulas made of them.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use aiperf_core::outcome::{Failure, FailureKind, Outcome, Stage};
+use aiperf_core::usage::Usage;
+use aiperf_metrics::{ChunkFact, Facts, LengthFacts, WireFacts, find};
+use serde::de::{Deserializer, SeqAccess, Visitor};
+use serde::{Deserialize, de};
+
+/// One request of a run that is over. Stamps are wall-clock nanoseconds.
+#[derive(Debug)]
+pub(crate) struct Record {
+    /// Position of the phase in the plan.
+    pub phase: usize,
+    /// When it was to be sent, or was.
+    pub begun_ns: u64,
+    pub facts: Facts,
+    pub lengths: LengthFacts,
+    pub failure: Option<Failure>,
+}
+
+#[derive(Deserialize)]
+struct Line<'a> {
+    #[serde(borrow)]
+    metadata: Metadata<'a>,
+    #[serde(borrow)]
+    metrics: HashMap<Cow<'a, str>, Metric>,
+    error: Option<Error>,
+}
+
+#[derive(Deserialize)]
+struct Metadata<'a> {
+    #[serde(borrow)]
+    conversation_id: Cow<'a, str>,
+    turn_index: u16,
+    credit_issued_ns: u64,
+    request_start_ns: u64,
+    request_ack_ns: Option<u64>,
+    request_end_ns: u64,
+    phase_index: usize,
+    scheduled_ns: Option<u64>,
+    send_start_ns: Option<u64>,
+    #[serde(borrow)]
+    outcome: Cow<'a, str>,
+}
+
+#[derive(Deserialize)]
+struct Metric {
+    value: Said,
+}
+
+/// One number or several.
+struct Said(Vec<f64>);
+
+impl<'de> Deserialize<'de> for Said {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Numbers;
+        impl<'de> Visitor<'de> for Numbers {
+            type Value = Said;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a number or a list of numbers")
+            }
+
+            fn visit_u64<E: de::Error>(self, v: u64) -> Result<Said, E> {
+                Ok(Said(vec![v as f64]))
+            }
+
+            fn visit_i64<E: de::Error>(self, v: i64) -> Result<Said, E> {
+                Ok(Said(vec![v as f64]))
+            }
+
+            fn visit_f64<E: de::Error>(self, v: f64) -> Result<Said, E> {
+                Ok(Said(vec![v]))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Said, A::Error> {
+                let mut all = Vec::new();
+                while let Some(item) = items.next_element()? {
+                    all.push(item);
+                }
+                Ok(Said(all))
+            }
+        }
+        from.deserialize_any(Numbers)
+    }
+}
+
+#[derive(Deserialize)]
+struct Error {
+    code: Option<i64>,
+    #[serde(rename = "type")]
+    type_name: String,
+    message: String,
+    kind: FailureKind,
+    stage: Stage,
+    retryable: bool,
+}
+
+impl Line<'_> {
+    /// Whole numbers of a metric in its stored unit.
+    fn all(&self, tag: &str) -> Option<impl Iterator<Item = u64>> {
+        let Said(values) = &self.metrics.get(tag)?.value;
+        let factor = find(tag)?.factor();
+        Some(values.iter().map(move |v| factor.map_or(*v, |f| v / f).round() as u64))
+    }
+
+    fn one(&self, tag: &str) -> Option<u64> {
+        self.all(tag)?.next()
+    }
+
+    /// The arrivals behind latencies and gaps.
+    fn chunks(&self, start_ns: u64) -> Vec<ChunkFact> {
+        let mut stamps = Vec::new();
+        if let Some(first) = self.one("time_to_first_token") {
+            let mut at_ns = start_ns.saturating_add(first);
+            stamps.push(at_ns);
+            for gap in self.all("inter_chunk_latency").into_iter().flatten() {
+                at_ns = at_ns.saturating_add(gap);
+                stamps.push(at_ns);
+            }
+        } else if let Some(latency) = self.one("request_latency") {
+            stamps.push(start_ns.saturating_add(latency));
+        }
+        let answer_ns = self.one("time_to_first_output_token").map(|ns| start_ns.saturating_add(ns));
+        let chunk = |at_ns| ChunkFact { at_ns, answer: answer_ns.is_some_and(|from| at_ns >= from) };
+        stamps.into_iter().map(chunk).collect()
+    }
+
+    /// The limit that a difference in percent was taken from.
+    fn requested_osl(&self) -> Option<u64> {
+        let given = self.one("output_sequence_length")? as f64;
+        let Said(pct) = &self.metrics.get("osl_mismatch_diff_pct")?.value;
+        let asked = given / (1.0 + pct.first()? / 100.0);
+        (asked.is_finite() && asked > 0.0).then(|| asked.round() as u64)
+    }
+
+    fn usage(&self) -> Option<Usage> {
+        let usage = Usage {
+            prompt_tokens: self.one("usage_prompt_tokens"),
+            completion_tokens: self.one("usage_completion_tokens"),
+            total_tokens: self.one("usage_total_tokens"),
+            reasoning_tokens: self.one("usage_reasoning_tokens"),
+            cached_tokens: self.one("usage_prompt_cache_read_tokens"),
+        };
+        (usage != Usage::default()).then_some(usage)
+    }
+
+    fn wire(&self) -> WireFacts {
+        let connecting = self
+            .one("time_to_first_token")
+            .zip(self.one("connection_free_time_to_first_token"))
+            .and_then(|(whole, free)| whole.checked_sub(free));
+        WireFacts {
+            dispatched_ns: Some(self.metadata.credit_issued_ns),
+            send_start_ns: self.metadata.send_start_ns,
+            headers_ns: self.metadata.request_ack_ns,
+            connecting_ns: connecting,
+            read_lag_ns: self.one("read_lag"),
+        }
+    }
+}
+
+/// Reads a line; `counted_here` tells that input lengths are counts of ours.
+pub(crate) fn parse(line: &[u8], counted_here: bool) -> Result<Record, serde_json::Error> {
+    let line: Line<'_> = serde_json::from_slice(line)?;
+    let meta = &line.metadata;
+    let outcome = match &*meta.outcome {
+        "completed" => Outcome::Completed,
+        "failed" => Outcome::Failed,
+        "cancelled" => Outcome::Cancelled,
+        other => return Err(de::Error::custom(format_args!("unknown outcome '{other}'"))),
+    };
+    let usage = line.usage();
+    let isl = line.one("input_sequence_length").or_else(|| line.one("error_isl"));
+    let facts = Facts {
+        outcome,
+        start_ns: meta.request_start_ns,
+        end_ns: meta.request_end_ns,
+        scheduled_ns: meta.scheduled_ns,
+        chunks: line.chunks(meta.request_start_ns),
+        isl,
+        asked_isl: line.one("asked_input_length"),
+        output_tokens: line.one("output_token_count"),
+        reasoning_tokens: line.one("reasoning_token_count"),
+        requested_osl: line.requested_osl(),
+        usage,
+        wire: line.wire(),
+    };
+    let later = meta.turn_index > 0;
+    let lengths = LengthFacts {
+        // What of a later turn was made to a length, no record holds.
+        asked: facts.asked_isl.filter(|_| !later),
+        made: None,
+        sent: isl.filter(|_| counted_here),
+        counted: usage.and_then(|u| u.prompt_tokens),
+        later,
+        prompt: hash(&meta.conversation_id) ^ u64::from(meta.turn_index),
+    };
+    let failure = line.error.map(|e| Failure {
+        kind: e.kind,
+        stage: e.stage,
+        code: e.code,
+        type_name: e.type_name,
+        message: e.message,
+        retryable: e.retryable,
+    });
+    Ok(Record {
+        phase: meta.phase_index,
+        begun_ns: meta.scheduled_ns.unwrap_or(meta.credit_issued_ns),
+        facts,
+        lengths,
+        failure,
+    })
+}
+
+/// FNV-1a: equal for equal texts, in every run of the program.
+fn hash(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3))
+}

@@ -1,0 +1,146 @@
+//! `profile_export_run.json`: what was run, written before the first request, so that the records of a run that was killed can still
+//! be summarised.
+
+use aiperf_core::plan::{PhaseKind, Plan};
+use aiperf_core::time::ClockAnchor;
+use aiperf_metrics::Capabilities;
+use aiperf_report::Counting;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Version of the form.
+const FORMAT: u32 = 1;
+
+/// See the module. All of it is known when the run starts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct RunFile {
+    format: u32,
+    /// Version of the program.
+    pub aiperf_version: String,
+    /// Identity of the run, 12 hexadecimal digits.
+    pub benchmark_id: String,
+    /// Wall clock at the start, nanoseconds since the Unix epoch.
+    pub start_time_ns: u64,
+    /// Seed of the run.
+    pub random_seed: u64,
+    /// The command line, secrets redacted.
+    pub cli_command: String,
+    /// Shape of the summary JSON.
+    pub schema: u8,
+    /// Answers come as server-sent events.
+    pub streaming: bool,
+    /// Lengths are the server's counts.
+    pub server_token_count: bool,
+    /// Requests asked the server to reach the output length.
+    pub length_forced: bool,
+    /// What input lengths count.
+    pub counting: CountingFact,
+    /// Tokenizer behind our counts.
+    pub tokenizer: Option<String>,
+    /// In the order of the plan.
+    pub phases: Vec<PhaseFact>,
+    /// What the user set, secrets redacted.
+    pub input_config: Value,
+}
+
+/// A phase of the plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct PhaseFact {
+    pub name: String,
+    pub warmup: bool,
+}
+
+/// [`Counting`] as the file has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum CountingFact {
+    Rendered,
+    Messages { has_template: bool },
+    Prompts { specials: u64 },
+}
+
+impl RunFile {
+    /// Of a run that starts.
+    pub(crate) fn of(
+        plan: &Plan,
+        run_id: &str,
+        anchor: &ClockAnchor,
+        counting: Counting,
+        tokenizer: Option<&str>,
+    ) -> Self {
+        let counting = match counting {
+            Counting::Rendered => CountingFact::Rendered,
+            Counting::Messages { has_template } => CountingFact::Messages { has_template },
+            Counting::Prompts { specials } => CountingFact::Prompts { specials },
+        };
+        let phase = |phase: &aiperf_core::plan::PhasePlan| PhaseFact {
+            name: phase.name.clone(),
+            warmup: phase.kind == PhaseKind::Warmup,
+        };
+        Self {
+            format: FORMAT,
+            aiperf_version: env!("CARGO_PKG_VERSION").to_owned(),
+            benchmark_id: run_id.to_owned(),
+            start_time_ns: anchor.wall_ns,
+            random_seed: plan.seed,
+            cli_command: plan.cli_command.clone(),
+            schema: plan.artifacts.schema,
+            streaming: plan.endpoint.streaming,
+            server_token_count: plan.endpoint.server_token_count,
+            length_forced: is_length_forced(plan),
+            counting,
+            tokenizer: tokenizer.map(str::to_owned),
+            phases: plan.phases.iter().map(phase).collect(),
+            input_config: plan.input_config.clone(),
+        }
+    }
+
+    /// The file's bytes.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        let mut bytes = serde_json::to_vec_pretty(self).unwrap_or_default();
+        bytes.push(b'\n');
+        bytes
+    }
+
+    /// Reads it back.
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, serde_json::Error> {
+        let file: Self = serde_json::from_slice(bytes)?;
+        if file.format == FORMAT {
+            Ok(file)
+        } else {
+            Err(serde::de::Error::custom(format_args!(
+                "its format is {} and this program reads {FORMAT}",
+                file.format
+            )))
+        }
+    }
+
+    /// What the run could measure.
+    pub(crate) fn capabilities(&self) -> Capabilities {
+        capabilities(self.streaming, self.server_token_count)
+    }
+
+    pub(crate) fn counting(&self) -> Counting {
+        match self.counting {
+            CountingFact::Rendered => Counting::Rendered,
+            CountingFact::Messages { has_template } => Counting::Messages { has_template },
+            CountingFact::Prompts { specials } => Counting::Prompts { specials },
+        }
+    }
+}
+
+/// What a run can measure that streams, or counts by the server.
+pub(crate) fn capabilities(streaming: bool, server_token_count: bool) -> Capabilities {
+    Capabilities {
+        streaming,
+        produces_tokens: true,
+        tokenizes_input: true,
+        reasoning: true,
+        server_token_count,
+    }
+}
+
+/// Whether the requests of a plan ask the server to reach the output length.
+pub(crate) fn is_length_forced(plan: &Plan) -> bool {
+    ["ignore_eos", "min_tokens"].iter().any(|key| plan.endpoint.extra.contains_key(*key))
+}
