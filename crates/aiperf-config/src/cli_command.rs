@@ -6,7 +6,7 @@ use aiperf_core::secret::{REDACTED, is_credential, is_sensitive_header};
 
 use crate::flags::{Word, classify};
 use crate::options::Id;
-use crate::redact::{redact_fields, redact_url};
+use crate::redact::{redact_fields, redact_url_list};
 
 /// `aiperf profile …` for the words after `profile`.
 pub(crate) fn cli_command(argv: &[OsString]) -> String {
@@ -49,7 +49,7 @@ fn redacted(id: Id, value: &str) -> String {
     match id {
         Id::ApiKey => REDACTED.to_owned(),
         Id::ExtraInputs => redact_fields(value),
-        Id::Url => value.split(',').map(redact_url).collect::<Vec<_>>().join(","),
+        Id::Url => redact_url_list(value),
         Id::Header if is_sensitive_header(value.split(':').next().unwrap_or(value)) => {
             match value.split_once(':') {
                 Some((name, _)) => format!("{name}:{REDACTED}"),

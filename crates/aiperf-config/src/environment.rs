@@ -7,7 +7,7 @@ use aiperf_core::text::for_terminal;
 use crate::error::ConfigError;
 use crate::options::{Id, OPTIONS};
 use crate::place::Place;
-use crate::redact::redact_url;
+use crate::redact::redact_url_list;
 use crate::row::row_of;
 use crate::settings::Settings;
 use crate::value::{Value, from_text, parse_bool};
@@ -36,7 +36,7 @@ pub(crate) fn read(env: &Env<'_>, notes: &mut Vec<String>, errors: &mut Vec<Conf
         if text.is_empty() {
             continue;
         }
-        let shown = if row.id == Id::Url { redact_url(&text) } else { for_terminal(&text, 200) };
+        let shown = if row.id == Id::Url { redact_url_list(&text) } else { for_terminal(&text, 200) };
         notes.push(format!("{name}={shown} in the environment sets {}", row.flag()));
         let place = Place::Env(name);
         match from_text(row, &text) {

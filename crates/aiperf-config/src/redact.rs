@@ -44,6 +44,11 @@ pub(crate) fn redact_url(url: &str) -> String {
     format!("{scheme}{host}{}", redact_query(tail))
 }
 
+/// Several URLs in one text, separated by commas.
+pub(crate) fn redact_url_list(text: &str) -> String {
+    text.split(',').map(redact_url).collect::<Vec<_>>().join(",")
+}
+
 fn redact_query(tail: &str) -> String {
     let Some((path, query)) = tail.split_once('?') else { return tail.to_owned() };
     let (query, fragment) = match query.find('#') {
@@ -132,9 +137,10 @@ pub(crate) fn redact_json(value: &mut Json) {
 
 fn redact_urls(value: &mut Json) {
     match value {
-        Json::String(url) => *url = redact_url(url),
+        Json::String(url) => *url = redact_url_list(url),
         Json::Array(items) => items.iter_mut().for_each(redact_urls),
-        _ => {}
+        // A server with its weight.
+        other => redact_json(other),
     }
 }
 
@@ -154,6 +160,7 @@ mod tests {
             "http://h?a=1&api%5Fkey=<redacted>&token_count=3#f"
         );
         assert_eq!(redact_url("sim://?ttft=20"), "sim://?ttft=20");
+        assert_eq!(redact_url_list("http://u:p@h,v:q@i"), "http://<redacted>@h,<redacted>@i");
     }
 
     #[test]
@@ -172,12 +179,12 @@ mod tests {
     #[test]
     fn a_configuration_loses_its_secrets_at_any_depth() {
         let mut value = json!({"benchmark": {"endpoint": {"apiKey": "k", "headers": {"Authorization": "x", "n": "y"},
-            "urls": ["http://u:p@h"]}}, "list": [{"api_key": "k"}]});
+            "urls": ["http://u:p@h", {"url": "http://u:p@i", "weight": 2}]}}, "list": [{"api_key": "k"}]});
         redact_json(&mut value);
         assert_eq!(
             value,
             json!({"benchmark": {"endpoint": {"apiKey": "<redacted>", "headers": {"Authorization": "<redacted>", "n": "y"},
-                "urls": ["http://<redacted>@h"]}}, "list": [{"api_key": "<redacted>"}]})
+                "urls": ["http://<redacted>@h", {"url": "http://<redacted>@i", "weight": 2}]}}, "list": [{"api_key": "<redacted>"}]})
         );
     }
 }

@@ -10,7 +10,7 @@ use crate::lengths::{self, Pairs, Ratio};
 use crate::options::Id;
 use crate::place::Place;
 use crate::rate_series;
-use crate::redact::redact_url;
+use crate::redact::redact_url_list;
 use crate::row::{Kind, Row};
 use crate::yaml::{Data, Node, Scalar};
 
@@ -295,7 +295,7 @@ fn choice(row: &Row, words: &[&str], later: &[&str], text: &str) -> Result<Value
 fn list(row: &Row, items: Vec<String>) -> Result<Value, Trouble> {
     if items.is_empty() || items.iter().any(String::is_empty) {
         let joined = items.join(",");
-        let shown = if row.id == Id::Url { redact_url(&joined) } else { joined };
+        let shown = if row.id == Id::Url { redact_url_list(&joined) } else { joined };
         return Err(Trouble::Bad {
             found: format!("'{shown}'"),
             allowed: "texts that are not empty".to_owned(),

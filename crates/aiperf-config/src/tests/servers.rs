@@ -63,6 +63,29 @@ fn several_servers_are_listed_and_weighed() {
 }
 
 #[test]
+fn no_servers_password_is_told() {
+    let urls = "http://u:s3cret@a,http://u:s3cret@b";
+    let resolved = run_in(&["-m", "m"], &[("AIPERF_URL", urls)]).expect("sound");
+    let file = File::new(
+        "benchmark: {model: m, endpoint: {urls: [{url: 'http://u:s3cret@a', weight: 2}, 'http://u:s3cret@b']}}",
+    );
+    let expanded = crate::expand_file(file.path(), &|_| None, crate::ExpandFormat::Json).expect("sound");
+    let broken = wrong(&format!("-m m --url {urls},"));
+    let plan = good(&format!("-m m --url {urls}")).plan;
+    let told = [
+        format!("{:?}", resolved.notes),
+        resolved.plan.input_config.to_string(),
+        expanded,
+        broken.join("\n"),
+        plan.cli_command,
+        file.run("").expect("sound").plan.input_config.to_string(),
+    ];
+    for text in told {
+        assert!(!text.contains("s3cret") && text.contains("<redacted>"), "{text}");
+    }
+}
+
+#[test]
 fn what_is_wrong_with_servers_is_told() {
     for (line, expected) in [
         ("--url a,ftp://u:p@h", "--url: found 'ftp://<redacted>@h', which has the scheme 'ftp'"),
