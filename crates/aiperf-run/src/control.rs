@@ -8,12 +8,13 @@ use std::time::Duration;
 use aiperf_core::outcome::CancelReason;
 use aiperf_core::plan::{Pacing, PhaseKind, PhasePlan, Ramp};
 use aiperf_load::{LimitCurve, Limited, PhaseWindow};
-use aiperf_metrics::ShardHealth;
+use aiperf_metrics::{CpuShare, ShardHealth};
 use aiperf_os::mono_ns;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::MissedTickBehavior;
 
 use crate::error::RunError;
+use crate::health::ProcessMeter;
 use crate::interrupt::Interrupt;
 use crate::limit::{Limit, Limits};
 use crate::live::Live;
@@ -55,6 +56,8 @@ pub(crate) struct PhaseEnd {
     pub sessions: u64,
     /// What each shard measured of itself.
     pub shards: Vec<ShardHealth>,
+    /// CPU time of the whole process.
+    pub process: CpuShare,
 }
 
 impl PhaseEnd {
@@ -69,6 +72,7 @@ impl PhaseEnd {
             skipped: 0,
             sessions: 0,
             shards: Vec::new(),
+            process: CpuShare::default(),
         }
     }
 }
@@ -109,6 +113,9 @@ struct Open {
     end_ns: Option<u64>,
     /// What each shard measured of itself.
     shards: Vec<ShardHealth>,
+    process: ProcessMeter,
+    /// What the process used until the end.
+    used: Option<CpuShare>,
 }
 
 /// A limit on its way to its value.
@@ -166,6 +173,7 @@ impl Open {
             skipped: counters.skipped.load(Ordering::Relaxed),
             sessions: counters.sessions.load(Ordering::Relaxed),
             shards: std::mem::take(&mut self.shards),
+            process: self.used.unwrap_or_else(|| self.process.share()),
         }
     }
 }
@@ -290,7 +298,16 @@ impl Control {
             // A shard that is gone told so through its events.
             let _ = shard.send(Command::Phase(phase.clone()));
         }
-        Open { phase, sending: self.alive, running: self.alive, ramps, end_ns: None, shards: Vec::new() }
+        Open {
+            phase,
+            sending: self.alive,
+            running: self.alive,
+            ramps,
+            end_ns: None,
+            shards: Vec::new(),
+            process: ProcessMeter::start(),
+            used: None,
+        }
     }
 
     /// Waits until the phase that started last is so far, and with [`Until::Done`] all before it, too. Gives the reason why the
@@ -335,7 +352,7 @@ impl Control {
                     stopped = Some(RunError::NoPlace { phase: phase.plan.name.clone() });
                     self.cancel(reason);
                 }
-                () = phase.spent.notified() => {}
+                () = phase.reached_cap(), if until == Until::Sent => {}
                 () = due => open.iter_mut().for_each(Open::change_limits),
                 (failed, ended) = live.too_many_failed(), if stopped.is_none() => {
                     stopped = Some(RunError::TooManyFailures { failed, ended });
@@ -381,6 +398,7 @@ impl Control {
     async fn close_ended(&mut self, open: &mut [Open]) {
         for o in open.iter_mut().filter(|o| o.running == 0 && o.end_ns.is_none()) {
             o.end_ns = Some(mono_ns());
+            o.used = Some(o.process.share());
             // The closing line counts every request, if the reader is not far behind.
             let (phase, ended) = (&o.phase, o.phase.counters.ended.load(Ordering::Relaxed));
             let _ = tokio::time::timeout(READER_PATIENCE, self.live.caught_up(phase.number, ended)).await;

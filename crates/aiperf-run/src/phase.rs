@@ -38,7 +38,7 @@ pub(crate) struct Phase {
     pub counters: Counters,
     /// A shard's wish that the run stop.
     pub stop: Stop,
-    /// The cap on requests was reached.
+    /// Told when the cap on requests is reached.
     pub spent: Notify,
 }
 
@@ -135,14 +135,32 @@ impl Phase {
             self.window.may_send(sent, now_ns).then_some(sent + 1)
         });
         if before.is_ok_and(|sent| sent + 1 == self.window.max_requests) {
-            self.spent.notify_one();
+            self.spent.notify_waiters();
         }
         before.is_ok()
     }
 
-    /// Whether nothing more is sent, whatever comes due: the cap was reached, or no more bodies come.
+    /// Whether no session starts any more, whatever comes due: the cap was reached, or no more bodies come.
     pub(crate) fn is_spent(&self) -> bool {
-        self.ring.is_closed() || self.counters.sent.load(Ordering::Relaxed) >= self.window.max_requests
+        self.ring.is_closed() || self.has_reached_cap()
+    }
+
+    fn has_reached_cap(&self) -> bool {
+        self.counters.sent.load(Ordering::Relaxed) >= self.window.max_requests
+    }
+
+    /// Resolves when the cap on requests was reached; never without one.
+    pub(crate) async fn reached_cap(&self) {
+        if self.window.max_requests == u64::MAX {
+            std::future::pending::<()>().await;
+        }
+        loop {
+            let spent = self.spent.notified();
+            if self.has_reached_cap() {
+                return;
+            }
+            spent.await;
+        }
     }
 }
 

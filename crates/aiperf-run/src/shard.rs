@@ -287,12 +287,13 @@ impl Shard {
         }
     }
 
-    /// Resolves when nothing more is to be sent: the run is stopped, or sending is over.
+    /// Resolves when nothing more is to be sent: the run is stopped, sending is over, or the cap was reached.
     async fn stopped(&self, part: &Part) {
         tokio::select! {
             biased;
             _ = part.cancel.wait() => {}
             () = self.sending_over(&part.phase) => {}
+            () = part.phase.reached_cap() => {}
         }
     }
 

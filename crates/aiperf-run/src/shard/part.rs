@@ -61,7 +61,8 @@ pub(super) struct Part {
     pub(super) waiting: RefCell<VecDeque<Arrival>>,
     /// Something was put into `waiting`.
     pub(super) gate: Notify,
-    ready: RefCell<VecDeque<ReadyTurn>>,
+    /// Turns that wait for an arrival; `None` once no more arrivals come.
+    ready: RefCell<Option<VecDeque<ReadyTurn>>>,
     /// A turn is ready, or a sender less is there.
     pub(super) ticked: Notify,
     senders: Cell<u64>,
@@ -97,7 +98,7 @@ impl Part {
             meter: RefCell::default(),
             waiting: RefCell::default(),
             gate: Notify::new(),
-            ready: RefCell::default(),
+            ready: RefCell::new(Some(VecDeque::new())),
             ticked: Notify::new(),
             senders: Cell::new(0),
             events,
@@ -174,6 +175,7 @@ impl Part {
     /// Puts a turn that is ready since `since_ns` among those that wait for an arrival; its instant comes through `at`.
     pub(super) fn offer(&self, since_ns: u64, at: oneshot::Sender<u64>) {
         let mut ready = self.ready.borrow_mut();
+        let Some(ready) = &mut *ready else { return };
         // They become ready nearly in order.
         let place = ready.iter().rposition(|turn| turn.since_ns <= since_ns).map_or(0, |last| last + 1);
         ready.insert(place, ReadyTurn { since_ns, at });
@@ -183,6 +185,7 @@ impl Part {
     /// Gives the arrival at `at_ns` to the turn that is ready longest, if one was ready by then.
     pub(super) fn give(&self, at_ns: u64) -> bool {
         let mut ready = self.ready.borrow_mut();
+        let Some(ready) = &mut *ready else { return false };
         while ready.front().is_some_and(|turn| turn.since_ns <= at_ns) {
             let Some(turn) = ready.pop_front() else { break };
             // Who was cut off while waiting left its end.
@@ -195,7 +198,12 @@ impl Part {
 
     /// Whether any turn waits for an arrival.
     pub(super) fn has_ready(&self) -> bool {
-        self.ready.borrow().iter().any(|turn| !turn.at.is_closed())
+        self.ready.borrow().iter().flatten().any(|turn| !turn.at.is_closed())
+    }
+
+    /// No more arrivals come: turns that wait for one, now or later, are told so.
+    pub(super) fn end_arrivals(&self) {
+        self.ready.take();
     }
 }
 

@@ -50,6 +50,7 @@ impl Shard {
             }
             idle_until_ns = mono_ns();
         }
+        part.end_arrivals();
         drop(starting);
         part.gate.notify_one();
         part.end().await;
