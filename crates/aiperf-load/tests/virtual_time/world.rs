@@ -14,6 +14,8 @@ use aiperf_load::{
 
 pub(crate) const S: u64 = 1_000_000_000;
 pub(crate) const MS: u64 = 1_000_000;
+/// More than any world has, so that a shard which finds none of its own does not look for ever.
+const MOST_ARRIVALS: usize = 50_000;
 
 /// Everything that a phase depends on. It starts at time 0.
 pub(crate) struct World {
@@ -141,7 +143,8 @@ impl Run<'_> {
             }
             Pacing::Rate { rate, arrival } => {
                 for shard in 0..*shards {
-                    let own = share_of(Arrivals::new(rate, *arrival, seed, phase), shard, *shards);
+                    let arrivals = Arrivals::new(rate, *arrival, seed, phase).take(MOST_ARRIVALS);
+                    let own = share_of(arrivals, shard, *shards);
                     self.ticks.push(Box::new(own));
                     self.next_tick(shard);
                 }
