@@ -84,7 +84,7 @@ options! {
         "Which of several servers a new session gets: each in turn, any, by weight, or the one with the fewest requests in \
          flight.");
     UrlWeights(&["url-weights"], "endpoint.url_weights", Kind::Weights, Default::Absent, Group::Endpoint,
-        "Shares of several servers, in the order of --url: 3,1 gives the first three sessions of four. In a file also \
+        "Shares of several servers, in the order of --url: with 3,1 the first gets about three sessions of four. In a file also \
          urls: [{url, weight}].");
     EndpointType(&["endpoint-type"], "endpoint.type", Kind::Choice {
             words: &["chat", "completions", "responses", "messages"],

@@ -14,7 +14,7 @@ pub fn json_schema() -> Json {
             insert(&mut root, &key.split('.').collect::<Vec<_>>(), row);
         }
     }
-    fold_forms(&mut root);
+    root["$defs"] = Json::Object(fold_forms(&mut root));
     add_camel(&mut root);
     let Json::Object(mut out) = root else { unreachable!("a section is an object") };
     out.insert("$schema".to_owned(), "https://json-schema.org/draft/2020-12/schema".into());
@@ -134,15 +134,17 @@ fn value(row: &Row) -> Json {
     out
 }
 
-/// The forms that are folded when a file is read: singular and plural, phase lists, numbers for lengths, what is off.
-fn fold_forms(root: &mut Json) {
-    let Some(top) = root.pointer_mut("/properties").and_then(Json::as_object_mut) else { return };
+/// The forms that are folded when a file is read: singular and plural, phase lists, numbers for lengths, what is off. Returns what
+/// stands in several places and is referred to there.
+fn fold_forms(root: &mut Json) -> Map<String, Json> {
+    let mut shared = Map::new();
+    let Some(top) = root.pointer_mut("/properties").and_then(Json::as_object_mut) else { return shared };
     top.insert("schema_version".to_owned(), json!({"const": "2.0"}));
     top.insert("variables".to_owned(), json!({"type": "object"}));
     let Some(body) =
         top.get_mut("benchmark").and_then(|b| b.pointer_mut("/properties")).and_then(Json::as_object_mut)
     else {
-        return;
+        return shared;
     };
     if let Some(models) = body.get_mut("models") {
         if let Some(forms) = models.get_mut("anyOf").and_then(Json::as_array_mut)
@@ -195,8 +197,10 @@ fn fold_forms(root: &mut Json) {
                     properties.insert("timing_mode".to_owned(), json!({"enum": modes}));
                     ramps(properties);
                 }
-                body.insert(kind.to_owned(), phase.clone());
-                forms.push(phase);
+                let form = json!({"$ref": format!("#/$defs/{kind}")});
+                shared.insert(kind.to_owned(), phase);
+                body.insert(kind.to_owned(), form.clone());
+                forms.push(form);
             }
         }
         let list = json!({"type": "array", "minItems": 1, "items": {"anyOf": forms}});
@@ -215,6 +219,7 @@ fn fold_forms(root: &mut Json) {
             json!({"anyOf": [{"const": false}, {"type": "object", "properties": {"enabled": {"const": false}}}]}),
         );
     }
+    shared
 }
 
 /// A ramp may be its duration alone.
@@ -290,14 +295,21 @@ fn camel(key: &str) -> String {
 mod tests {
     use super::*;
 
-    /// The schema of a key, through `anyOf` and `items`.
-    fn find<'a>(node: &'a Json, path: &[&str]) -> Option<&'a Json> {
+    /// The schema of a key in `root`, through `anyOf` and references.
+    fn find<'a>(root: &'a Json, path: &[&str]) -> Option<&'a Json> {
+        below(root, root, path)
+    }
+
+    fn below<'a>(root: &'a Json, node: &'a Json, path: &[&str]) -> Option<&'a Json> {
+        if let Some(shared) = node.get("$ref").and_then(Json::as_str) {
+            return below(root, root.pointer(shared.trim_start_matches('#'))?, path);
+        }
         let Some((first, rest)) = path.split_first() else { return Some(node) };
-        if let Some(below) = node.pointer("/properties").and_then(|p| p.get(*first)) {
-            return find(below, rest);
+        if let Some(next) = node.pointer("/properties").and_then(|p| p.get(*first)) {
+            return below(root, next, rest);
         }
         let forms = node.get("anyOf").and_then(Json::as_array)?;
-        forms.iter().find_map(|f| find(f, path))
+        forms.iter().find_map(|f| below(root, f, path))
     }
 
     #[test]
