@@ -74,21 +74,30 @@ pub enum RunError {
     /// The workload's own times make no schedule.
     #[error(transparent)]
     Schedule(#[from] aiperf_load::ScheduleError),
-    /// A file says when its requests are sent, and the plan says otherwise.
-    #[error(
-        "the input file has timestamps, which phase '{phase}' would follow, but its pacing is given, too; add --no-fixed-schedule to \
-         leave the timestamps out, or drop the rate or the users"
-    )]
-    TimesAndPacing {
-        /// Name of the phase.
-        phase: String,
-    },
     /// Users have nothing to wait for.
     #[error(
         "--user-centric-rate paces the turns of users, and the conversations of this data have one turn each; give conversations of \
          two turns or more (--session-turns-mean), or use --request-rate"
     )]
     UsersOfOneTurn,
+    /// A folder does not tell what was run.
+    #[error(
+        "{} holds {}; a summary can be made again only beside the records of a run and the file that tells what was run",
+        path.display(),
+        if *several { "the files of several runs, each with a prefix of its own" } else { "no file *_run.json" }
+    )]
+    NoRun {
+        /// The folder.
+        path: PathBuf,
+        /// It tells of more than one run.
+        several: bool,
+    },
+    /// A summary is there already.
+    #[error("{} is there already; --force writes it again from the records", path.display())]
+    SummaryExists {
+        /// The file.
+        path: PathBuf,
+    },
     /// A thread of ours panicked; a bug.
     #[error("internal error: the {0} panicked; results up to then were written where possible")]
     Panicked(&'static str),

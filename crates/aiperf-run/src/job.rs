@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use aiperf_core::plan::{
-    CorpusPlan, DatasetPlan, Pacing, PhaseKind, PhasePlan, Plan, RandomStyle, TokenizerPlan, VerifyLengths,
+    CorpusPlan, DatasetPlan, ExportLevel, Pacing, PhaseKind, PhasePlan, Plan, RandomStyle, TokenizerPlan,
+    VerifyLengths,
 };
 use aiperf_core::ticket::Uuid;
 use aiperf_core::url::{BaseUrl, Scheme};
@@ -18,7 +19,7 @@ use aiperf_sim::{SimConfig, SimHandle};
 use aiperf_tokens::{TemplateClock, Tokenizer};
 use tokio::sync::mpsc;
 
-use crate::artifacts::{Folder, InputsFile};
+use crate::artifacts::{Folder, InputsFile, write_whole};
 use crate::ask::{self, Asked};
 use crate::control::{Control, Ran};
 use crate::count::{BodyCounter, changes_count};
@@ -33,6 +34,7 @@ use crate::prepare::{Composer, ComposerSetup, check_markers};
 use crate::progress::Progress;
 use crate::random_u64;
 use crate::reader::{Collected, Reader, ReaderSetup};
+use crate::run_file::{self, RunFile};
 use crate::shard::{self, ShardSetup};
 use crate::starts;
 use crate::verify::Verifier;
@@ -89,7 +91,7 @@ pub struct Job {
 impl Job {
     /// Opens the tokenizer, which is fetched first where it is missing and `download` allows it, and the dataset, and checks what
     /// address, headers and certificates ask of us.
-    pub fn load(mut plan: Plan, download: Download<'_>) -> Result<Self, RunError> {
+    pub fn load(plan: Plan, download: Download<'_>) -> Result<Self, RunError> {
         let tokenizer =
             plan.tokenizer.as_ref().map(|tokenizer| aiperf_hub::open(tokenizer, download)).transpose()?;
         let run_id = format!("{:012x}", random_u64() & 0xffff_ffff_ffff);
@@ -110,7 +112,7 @@ impl Job {
             let url = if sim.is_some() { &own } else { &target.url };
             Client::new(&plan.endpoint, url, tls.clone())?;
         }
-        let starts = starts::of(&mut plan, &workload)?;
+        let starts = starts::of(&plan, &workload)?;
         Ok(Self { plan, tokenizer, workload, endpoint, sim, tls, run_id, now, starts })
     }
 
@@ -146,6 +148,12 @@ impl Job {
             rendered: finish::counting(plan, self.tokenizer.as_deref()) == Counting::Rendered,
             verifier: self.verifier()?,
         })?;
+        if plan.artifacts.level >= ExportLevel::Records {
+            let counting = finish::counting(plan, self.tokenizer.as_deref());
+            let tokenizer = self.tokenizer.as_deref().map(Tokenizer::name);
+            let file = RunFile::of(plan, &self.run_id, &anchor, counting, tokenizer);
+            write_whole(&folder.run_json(), &file.bytes())?;
+        }
         let (ended_tx, ended_rx) = handover::spilling(handover::MEMORY, folder.scratch(), reader.needs())?;
         let reader = spawn("reader", move || {
             aiperf_os::sched::lower_priority(5);
@@ -233,7 +241,7 @@ impl Job {
             interrupted: interrupt.fired(),
             workload: &*self.workload,
             tokenizer: self.tokenizer.as_deref(),
-            ends: &ends,
+            ends,
             inputs: composer.and_then(Composer::finish),
             collected,
             server_count,
@@ -322,13 +330,7 @@ impl Job {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            streaming: self.plan.endpoint.streaming,
-            produces_tokens: true,
-            tokenizes_input: true,
-            reasoning: true,
-            server_token_count: self.plan.endpoint.server_token_count,
-        }
+        run_file::capabilities(self.plan.endpoint.streaming, self.plan.endpoint.server_token_count)
     }
 
     /// Whether some conversation may be sent twice.

@@ -2,47 +2,19 @@
 
 use std::sync::Arc;
 
-use aiperf_core::plan::{DatasetPlan, Pacing, PhaseKind, Plan};
+use aiperf_core::plan::{Pacing, Plan};
 use aiperf_data::{Visit, Workload};
 use aiperf_load::{FixedSchedule, ScheduleWindow, user_centric};
 
 use crate::error::RunError;
 use crate::phase::{Starts, Users};
 
-/// What starts the sessions of each phase. A measured phase that nothing paces follows the times of a workload that has some, as
-/// in AIPerf; the plan is changed to say so.
+/// What starts the sessions of each phase.
 ///
 /// # Errors
-/// A schedule without times, or a pacing beside times that are there to be followed; users whose conversations have one turn.
-pub(crate) fn of(plan: &mut Plan, workload: &Arc<dyn Workload>) -> Result<Vec<Starts>, RunError> {
-    let follows = match &plan.dataset {
-        DatasetPlan::File(file) => !file.ignore_timestamps && workload.is_timed(),
-        DatasetPlan::Synthetic(_) => false,
-    };
-    if follows {
-        follow_times(plan)?;
-    }
+/// A schedule of a workload without times; users whose conversations have one turn.
+pub(crate) fn of(plan: &Plan, workload: &Arc<dyn Workload>) -> Result<Vec<Starts>, RunError> {
     plan.phases.iter().map(|phase| starts(&phase.pacing, workload)).collect()
-}
-
-/// Measured phases of a plan whose file says when its requests are sent.
-fn follow_times(plan: &mut Plan) -> Result<(), RunError> {
-    for phase in plan.phases.iter_mut().filter(|phase| phase.kind == PhaseKind::Profiling) {
-        match &phase.pacing {
-            Pacing::FixedSchedule { .. } => {}
-            Pacing::Concurrency => {
-                phase.pacing =
-                    Pacing::FixedSchedule { auto_offset: true, start_offset_ns: None, end_offset_ns: None };
-                // What nobody asked for neither caps the file nor keeps its times.
-                phase.requests = phase.requests.filter(|_| !phase.requests_are_default);
-                phase.concurrency = phase.concurrency.filter(|_| phase.concurrency_is_given);
-            }
-            Pacing::Rate { .. } | Pacing::UserCentric { .. } => {
-                return Err(RunError::TimesAndPacing { phase: phase.name.clone() });
-            }
-        }
-    }
-    Ok(())
 }
 
 fn starts(pacing: &Pacing, workload: &Arc<dyn Workload>) -> Result<Starts, RunError> {
