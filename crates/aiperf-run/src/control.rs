@@ -100,6 +100,8 @@ pub(crate) struct Control {
     pub targets: usize,
     /// Seed of the run.
     pub seed: u64,
+    /// What happened in it has stopped the run.
+    pub is_stopped: bool,
 }
 
 /// A phase on its way.
@@ -244,6 +246,8 @@ impl Control {
             biased;
             () = interrupt.wait() => {
                 self.progress.say(STOPPING);
+                // A phase before may still have requests in flight.
+                self.cancel(CancelReason::Interrupted);
                 false
             }
             () = ring.wait_filled(primed) => true,
@@ -316,7 +320,7 @@ impl Control {
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let mut told = self.interrupt.fired();
-        let mut stopped = None;
+        let mut stopped: Option<RunError> = None;
         let interrupt = self.interrupt.clone();
         let live = self.live.clone();
         loop {
@@ -348,13 +352,15 @@ impl Control {
                     self.progress.say(STOPPING);
                     self.cancel(CancelReason::Interrupted);
                 }
-                reason = phase.stop.wanted(), if stopped.is_none() => {
+                reason = phase.stop.wanted(), if !self.is_stopped => {
+                    self.is_stopped = true;
                     stopped = Some(RunError::NoPlace { phase: phase.plan.name.clone() });
                     self.cancel(reason);
                 }
                 () = phase.reached_cap(), if until == Until::Sent => {}
                 () = due => open.iter_mut().for_each(Open::change_limits),
-                (failed, ended) = live.too_many_failed(), if stopped.is_none() => {
+                (failed, ended) = live.too_many_failed(), if !self.is_stopped => {
+                    self.is_stopped = true;
                     stopped = Some(RunError::TooManyFailures { failed, ended });
                     self.cancel(CancelReason::Threshold);
                 }
@@ -535,6 +541,7 @@ mod tests {
             alive: N,
             targets: 1,
             seed: 1,
+            is_stopped: false,
         }
     }
 

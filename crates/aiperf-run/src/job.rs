@@ -198,6 +198,7 @@ impl Job {
             alive: shards,
             targets: urls.len(),
             seed: plan.seed,
+            is_stopped: false,
         };
         let mut composer = Composer::new(ComposerSetup {
             workload: self.workload.clone(),
@@ -231,6 +232,10 @@ impl Job {
         });
         if let Some(handle) = simulated {
             handle.stop();
+        }
+        // The last requests may be read when all phases are over.
+        if let Some((failed, ended)) = control.live.too_many().filter(|_| !control.is_stopped) {
+            problems.push(RunError::TooManyFailures { failed, ended });
         }
         Ok(finish::finish(Finished {
             plan,

@@ -100,6 +100,11 @@ impl Live {
         self.passed.notify_one();
     }
 
+    /// How many requests had failed, and of how many, when that was too many.
+    pub(crate) fn too_many(&self) -> Option<(u64, u64)> {
+        self.too_many.get().copied()
+    }
+
     /// Resolves when too many requests failed, with how many and of how many.
     pub(crate) async fn too_many_failed(&self) -> (u64, u64) {
         loop {

@@ -40,6 +40,7 @@ impl Shard {
                     biased;
                     _ = part.cancel.wait() => stopped_ns = Some(mono_ns()),
                     () = self.deadlines.until(at_ns) => {}
+                    () = phase.reached_cap() => break,
                 }
             }
             if let Some(stopped_ns) = stopped_ns {

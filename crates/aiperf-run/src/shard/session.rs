@@ -156,15 +156,15 @@ impl Shard {
                 phase.to_targets[target].fetch_sub(1, Ordering::Relaxed);
             }
             let end_ns = exchange.stamps.end_ns;
-            let cancelled = match &exchange.disposition {
-                Disposition::Cancelled { reason, .. } => Some(*reason),
-                Disposition::Finished | Disposition::Failed(_) => None,
+            // A request that the plan wanted dropped is a turn without a reply; the session goes on.
+            let is_stopped = match &exchange.disposition {
+                Disposition::Cancelled { reason, .. } => *reason != CancelReason::Asked,
+                Disposition::Finished | Disposition::Failed(_) => false,
             };
             let stage = phase.window.stage(end_ns);
-            let is_last =
-                cancelled.is_some_and(|reason| reason != CancelReason::Asked) || stage == Stage::Over;
+            let is_last = is_stopped || stage == Stage::Over;
             // Only what can still be said again is read here; the rest is read behind the run.
-            let is_repeated = cancelled.is_none() && stage == Stage::Sending && prepared.is_remembered(turn);
+            let is_repeated = !is_stopped && stage == Stage::Sending && prepared.is_remembered(turn);
             if is_repeated {
                 // What came for others meanwhile is stamped before a long reply is read.
                 tokio::task::yield_now().await;
@@ -226,7 +226,7 @@ mod tests {
 
     use aiperf_core::conversation::{ContextMode, Conversation};
     use aiperf_core::outcome::CancelReason;
-    use aiperf_core::plan::{EndpointKind, PhasePlan};
+    use aiperf_core::plan::{Cancellation, EndpointKind, PhasePlan};
     use aiperf_core::url::BaseUrl;
     use aiperf_sim::scripted::{Reply, ScriptedServer};
     use serde_json::{Value, json};
@@ -245,8 +245,12 @@ mod tests {
 
     impl Talk {
         fn start(conversations: &[Conversation], replies: Vec<Reply>, requests: u64) -> Self {
-            let server = ScriptedServer::start(replies).expect("it listens");
             let plan = PhasePlan { requests: Some(requests), ..toys::closed_loop() };
+            Self::start_as(plan, conversations, replies)
+        }
+
+        fn start_as(plan: PhasePlan, conversations: &[Conversation], replies: Vec<Reply>) -> Self {
+            let server = ScriptedServer::start(replies).expect("it listens");
             let phase = toys::phase(plan, mono_ns());
             for conversation in conversations {
                 phase.ring.put(toys::prepared(conversation.clone()), 0).expect("there is room");
@@ -367,6 +371,24 @@ mod tests {
         let cancelled: Vec<_> =
             ended.iter().map(|e| matches!(e.exchange.disposition, Disposition::Cancelled { .. })).collect();
         assert_eq!(cancelled, [false, true]);
+    }
+
+    #[test]
+    fn a_session_goes_on_behind_a_turn_that_was_to_be_dropped() {
+        let conversation = toys::conversation(&["one", "two"]);
+        let plan = PhasePlan {
+            cancellation: Some(Cancellation { share: 1.0, delay_ns: 0 }),
+            requests: Some(2),
+            ..toys::closed_loop()
+        };
+        let talk = Talk::start_as(plan, &[conversation], vec![Reply::new().stall()]);
+        let (ended, bodies) = talk.finish(2);
+        let asked = |e: &Ended| match e.exchange.disposition {
+            Disposition::Cancelled { reason, .. } => Some(reason),
+            Disposition::Finished | Disposition::Failed(_) => None,
+        };
+        assert_eq!(ended.iter().map(asked).collect::<Vec<_>>(), [Some(CancelReason::Asked); 2]);
+        assert_eq!(bodies[1], pairs(&[("user", "one"), ("user", "two")]));
     }
 
     #[test]
