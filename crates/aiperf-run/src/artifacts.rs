@@ -14,6 +14,11 @@ use aiperf_report::inputs;
 
 use crate::error::RunError;
 
+/// The file that tells what was run.
+pub(crate) const RUN_FILE: &str = "profile_export_run.json";
+/// Its end behind a prefix.
+pub(crate) const RUN_FILE_SUFFIX: &str = "_run.json";
+
 /// Bytes gathered before they are written.
 const BUFFER: usize = 256 << 10;
 
@@ -42,6 +47,12 @@ impl Folder {
         let logs = folder.dir.join("logs");
         fs::create_dir_all(&logs).map_err(|e| artifact("make the folder", &logs, e))?;
         Ok((folder, note))
+    }
+
+    /// The folder of a run that is over.
+    pub(crate) fn open(dir: &Path, prefix: Option<String>) -> Result<Self, RunError> {
+        let lock = lock(dir)?;
+        Ok(Self { dir: dir.to_owned(), prefix, _lock: lock })
     }
 
     /// The folder itself.
@@ -74,6 +85,11 @@ impl Folder {
         self.named("profile_export_raw.jsonl", "_raw.jsonl")
     }
 
+    /// `profile_export_run.json`.
+    pub(crate) fn run_json(&self) -> PathBuf {
+        self.named(RUN_FILE, RUN_FILE_SUFFIX)
+    }
+
     /// `inputs.json`.
     pub fn inputs_json(&self) -> PathBuf {
         self.dir.join("inputs.json")
@@ -104,6 +120,7 @@ impl Folder {
             self.console_txt(),
             self.records_jsonl(),
             self.raw_jsonl(),
+            self.run_json(),
             self.inputs_json(),
             beside(&self.inputs_json()),
             self.dir.join("logs"),

@@ -1,12 +1,15 @@
 //! After the last request: statistics, files, and what the screen shows.
 
+use std::io;
 use std::path::PathBuf;
 
-use aiperf_core::plan::{Pacing, PhaseKind, Plan};
-use aiperf_core::time::{ClockAnchor, ns_to_seconds};
+use aiperf_core::plan::{PhaseKind, Plan};
+use aiperf_core::time::ClockAnchor;
 use aiperf_data::{Workload, WorkloadFacts};
-use aiperf_metrics::{ErrorGroup, LengthSummary, Summary, Window};
-use aiperf_report::{Counting, FileLine, InputLengths, Report, ServerCount, console, csv, json};
+use aiperf_metrics::{DiskProblem, HandOver, Health, PhaseHealth, verdict};
+use aiperf_report::{
+    Counting, FileLine, InputLengths, Report, ServerCount, TargetResult, console, csv, json,
+};
 use aiperf_tokens::Tokenizer;
 use jiff::tz::TimeZone;
 
@@ -14,7 +17,10 @@ use crate::artifacts::{Folder, InputsFile, write_whole};
 use crate::control::PhaseEnd;
 use crate::error::RunError;
 use crate::job::{RunEnd, Screen, is_synthetic};
-use crate::reader::{Collected, Malformed, PhaseResults, Starts};
+use crate::phase_load;
+use crate::pooled::{Numbers, Pooled};
+use crate::reader::{Collected, Malformed, PhaseResults, target_names};
+use crate::run_file::is_length_forced;
 
 /// Everything a run leaves behind.
 pub(crate) struct Finished<'a> {
@@ -26,7 +32,7 @@ pub(crate) struct Finished<'a> {
     pub interrupted: bool,
     pub workload: &'a dyn Workload,
     pub tokenizer: Option<&'a dyn Tokenizer>,
-    pub ends: &'a [PhaseEnd],
+    pub ends: Vec<PhaseEnd>,
     pub inputs: Option<InputsFile>,
     pub collected: Collected,
     pub server_count: Option<ServerCount>,
@@ -50,7 +56,7 @@ pub(crate) fn finish(run: Finished<'_>) -> RunEnd {
         server_count,
         mut problems,
     } = run;
-    let Collected { phases, files, verified, handover, problems: behind } = collected;
+    let Collected { phases, files, verified, handover, disk, problems: behind } = collected;
     problems.extend(behind);
     let verified = verified.filter(|v| v.requests + v.skipped > 0);
 
@@ -67,29 +73,51 @@ pub(crate) fn finish(run: Finished<'_>) -> RunEnd {
         keep("Inputs", inputs.finish(), &mut problems);
     }
 
-    // A phase that never began, because the run was stopped before it, is an empty one.
-    let unstarted = PhaseEnd::unstarted();
-    let summaries: Vec<Done> = plan
-        .phases
-        .iter()
-        .zip(phases)
-        .enumerate()
-        .map(|(i, (phase, results))| Done::new(phase.kind, results, ends.get(i).unwrap_or(&unstarted)))
-        .collect();
-    let of = |kind: PhaseKind| summaries.iter().find(|done| done.kind == kind);
-    let Some(profiling) = of(PhaseKind::Profiling) else {
+    let mut load = Health {
+        clock: phase_load::clock(&anchor),
+        phases: Vec::new(),
+        handover: HandOver {
+            most_requests: handover.most_requests,
+            most_bytes: handover.most_bytes,
+            spilled_requests: handover.spilled_requests,
+            spilled_bytes: handover.spilled_bytes,
+        },
+    };
+    let (warmup, profiling) = pool(plan, phases, ends, &mut load.phases);
+    let Some(profiling) = profiling.map(|p| p.numbers()) else {
         problems.push(RunError::Panicked("plan without a profiling phase"));
         return RunEnd { console: String::new(), completed: 0, interrupted, problems };
     };
+    let warmup = warmup.map(|w| w.numbers());
+    // Columns were read for these numbers, not before.
+    let disk = disk.and_then(|disk| disk.problem());
+    if let Some(DiskProblem::Read(error)) = &disk {
+        problems.push(RunError::Artifact {
+            action: "read back measured values in",
+            path: folder.dir().to_owned(),
+            source: io::Error::other(error.clone()),
+        });
+    }
     let (summary, errors) = (&profiling.summary, profiling.errors.as_slice());
+    let targets: Vec<TargetResult> = target_names(plan)
+        .into_iter()
+        .zip(&profiling.targets)
+        .map(|(url, summary)| TargetResult { url, summary: *summary })
+        .collect();
+    for warning in verdict(&load).warnings {
+        tracing::warn!("{}: {}", warning.code.name(), warning.text);
+    }
 
-    let warmups = summaries.iter().filter(|done| done.kind == PhaseKind::Warmup);
-    let mut notes = notes(plan, workload, profiling, warmups.map(|done| done.summary.tally.sent).sum());
+    let warmed = warmup.as_ref().map_or(0, |w| w.summary.tally.sent);
+    let mut notes = notes(plan, workload, &profiling, warmed);
     notes.extend(handover.spill_error.map(|error| {
         format!(
             "Answers that waited to be read could not be written to a file and stayed in memory: {error}."
         )
     }));
+    if let Some(DiskProblem::Write(error)) = disk {
+        notes.push(format!("Measured values could not be written to a file and stayed in memory: {error}."));
+    }
     let incomplete = problems.first().map(ToString::to_string);
     let paths = [
         ("CSV Export", folder.summary_csv()),
@@ -113,7 +141,7 @@ pub(crate) fn finish(run: Finished<'_>) -> RunEnd {
         version: env!("CARGO_PKG_VERSION"),
         benchmark_id: run_id,
         summary,
-        warmup: of(PhaseKind::Warmup).map(|done| &done.summary),
+        warmup: warmup.as_ref().map(|w| &w.summary),
         errors,
         input_config: &plan.input_config,
         seed: plan.seed,
@@ -123,7 +151,7 @@ pub(crate) fn finish(run: Finished<'_>) -> RunEnd {
         anchor,
         zone: TimeZone::system(),
         title: "LLM Metrics",
-        length_forced: ["ignore_eos", "min_tokens"].iter().any(|k| plan.endpoint.extra.contains_key(*k)),
+        length_forced: is_length_forced(plan),
         lengths: Some(InputLengths {
             summary: profiling.lengths,
             tokenizer: tokenizer.map(Tokenizer::name),
@@ -131,8 +159,8 @@ pub(crate) fn finish(run: Finished<'_>) -> RunEnd {
             verified: verified.as_ref(),
             server_count,
         }),
-        load: None,
-        targets: &[],
+        load: Some(&load),
+        targets: &targets,
         notes: &notes,
         files: &lines,
     };
@@ -152,31 +180,35 @@ pub(crate) fn finish(run: Finished<'_>) -> RunEnd {
     RunEnd { console, completed: summary.tally.completed, interrupted, problems }
 }
 
-/// A phase in numbers.
-struct Done {
-    kind: PhaseKind,
-    summary: Summary,
-    errors: Vec<ErrorGroup>,
-    lengths: LengthSummary,
-    starts: Option<Starts>,
-    malformed: Malformed,
-}
-
-impl Done {
-    fn new(kind: PhaseKind, results: PhaseResults, end: &PhaseEnd) -> Self {
-        let PhaseResults { mut recorder, errors, lengths, last_end_ns, starts, malformed } = results;
-        recorder.set_unsent(end.unsent);
-        recorder.set_scheduled(end.scheduled);
-        let end_ns = if last_end_ns == 0 { end.end_ns } else { last_end_ns };
-        Self {
-            kind,
-            summary: recorder.summarise(Window::new(end.start_ns, end_ns)),
-            errors: errors.groups().to_vec(),
-            lengths: lengths.summary(),
-            starts,
-            malformed,
+/// The phases of either kind together, and how the load of each was that began. A kind of which none began, because the run was
+/// stopped before, is an empty one.
+fn pool(
+    plan: &Plan,
+    phases: Vec<PhaseResults>,
+    ends: Vec<PhaseEnd>,
+    load: &mut Vec<PhaseHealth>,
+) -> (Option<Pooled>, Option<Pooled>) {
+    let (mut warmup, mut profiling) = (None, None);
+    let mut ends = ends.into_iter();
+    for (phase, results) in plan.phases.iter().zip(phases) {
+        let into = match phase.kind {
+            PhaseKind::Warmup => &mut warmup,
+            PhaseKind::Profiling => &mut profiling,
+        };
+        let end = ends.next();
+        let began = end.is_some();
+        let (pooled, health) = Pooled::of(phase, results, end.unwrap_or_else(PhaseEnd::unstarted));
+        if began {
+            load.push(health);
+        }
+        match into {
+            None => *into = Some(pooled),
+            // Phases come in order, so one that did not begin has nothing to add to those that did.
+            Some(earlier) if began => earlier.add(pooled),
+            Some(_) => {}
         }
     }
+    (warmup, profiling)
 }
 
 /// What our counts of inputs are counts of.
@@ -192,13 +224,11 @@ pub(crate) fn counting(plan: &Plan, tokenizer: Option<&dyn Tokenizer>) -> Counti
 }
 
 /// What a reader of the numbers should know beside them, one sentence each.
-fn notes(plan: &Plan, workload: &dyn Workload, profiling: &Done, warmed: u64) -> Vec<String> {
+fn notes(plan: &Plan, workload: &dyn Workload, profiling: &Numbers, warmed: u64) -> Vec<String> {
     let facts = workload.describe();
     let repeats = repeats(plan, &facts, profiling.summary.tally.sent, warmed);
-    let rate = rate_note(plan, profiling, facts.most_turns > 1);
     let mut notes = facts.notes;
     notes.extend(repeats);
-    notes.extend(rate);
     notes.extend(malformed_note(profiling.malformed));
     notes
 }
@@ -229,26 +259,6 @@ fn malformed_note(malformed: Malformed) -> Option<String> {
             plural(events, "event"),
             plural(answers, "answer"),
             if events == 1 { "was" } else { "were" },
-        )
-    })
-}
-
-/// Asked against sent rate of an open loop. With sessions of several turns it is the sessions that a rate paces.
-fn rate_note(plan: &Plan, profiling: &Done, several_turns: bool) -> Option<String> {
-    let phase = plan.phases.iter().find(|p| p.kind == PhaseKind::Profiling)?;
-    let Pacing::Rate { rate, .. } = &phase.pacing else { return None };
-    let asked = rate.target();
-    // The window also holds the last answers, so the span of the starts is what counts.
-    let starts = profiling.starts?;
-    let (sent, span_s) = (starts.per_second()?, ns_to_seconds(starts.last_ns - starts.first_ns));
-    Some(if several_turns {
-        format!(
-            "Session rate: asked for {asked:.2} new sessions/s, started {sent:.2} sessions/s over {span_s:.2} s; each sends its \
-             later turns beside."
-        )
-    } else {
-        format!(
-            "Request rate: asked for {asked:.2} requests/s, sent {sent:.2} requests/s over {span_s:.2} s."
         )
     })
 }

@@ -1,19 +1,16 @@
-//! Measuring the load while it runs: [`ShardMeter`] on a shard's own thread, [`PhaseLoad`] where records are read.
+//! What the client measures of itself while it runs: [`ShardMeter`] on a shard's own thread, [`ProcessMeter`] beside all of them.
 
-use aiperf_core::exchange::Exchange;
-use aiperf_core::plan::{Pacing, PhaseKind, PhasePlan};
-use aiperf_core::ticket::Ticket;
 use aiperf_core::time::NS_PER_S;
-use aiperf_metrics::{
-    Arrivals, Asked, Connections, CpuShare, InFlight, LagHistogram, PhaseHealth, ShardHealth, Span,
-    late_after_ns,
-};
+use aiperf_metrics::{Connections, CpuShare, InFlight, ShardHealth};
 use aiperf_net::Counters;
-use aiperf_os::usage::{ThreadUsage, thread_usage};
+use aiperf_os::mono_ns;
+use aiperf_os::usage::{ThreadUsage, process_usage, thread_usage};
 
 /// A shard's own share of the CPU is looked at while it sends, if that takes at least this long. In less, opening all connections
 /// at once would look like a thread that is busy all the time.
 const SENDING_NS: u64 = NS_PER_S;
+/// A session that has its prompt within this time did not wait for it.
+const WAIT_NS: u64 = 100_000;
 
 /// What a shard measures of itself in one phase. Everything here is a few additions; nothing allocates after the start. To be made and
 /// finished on the shard's thread.
@@ -22,7 +19,7 @@ pub(crate) struct ShardMeter {
     health: ShardHealth,
     began: Sample,
     sent: Option<Sample>,
-    connections: Connections,
+    before: Counters,
 }
 
 /// What the thread had used at some moment.
@@ -56,7 +53,7 @@ impl ShardMeter {
             sessions: InFlight::start(now_ns),
             ..ShardHealth::default()
         };
-        Self { health, began: Sample::take(now_ns), sent: None, connections: connections(counters) }
+        Self { health, began: Sample::take(now_ns), sent: None, before: *counters }
     }
 
     /// A session began to live (holds its place) or ended.
@@ -85,9 +82,11 @@ impl ShardMeter {
         self.health.unsent.add(scheduled_ns);
     }
 
-    /// A session that could have started waited this long for its prompt.
+    /// A session that could have started has its prompt now, this long after it asked for it.
     pub(crate) fn waited_for_prompt(&mut self, ns: u64) {
-        self.health.composer.add(ns);
+        if ns >= WAIT_NS {
+            self.health.composer.add(ns);
+        }
     }
 
     /// The shard has sent its last request of the phase. Only the first call counts.
@@ -105,13 +104,93 @@ impl ShardMeter {
         let sending = self.sent.filter(|sent| sent.at_ns.saturating_sub(self.began.at_ns) >= SENDING_NS);
         let end = sending.unwrap_or_else(|| Sample::take(now_ns));
         self.health.thread = end.since(&self.began);
-        self.health.connections = connections(counters).since(&self.connections);
+        self.health.connections = connections(counters).since(&connections(&self.before));
+        self.health.ports_missing = counters.port_shortages - self.before.port_shortages;
+        self.health.descriptors_missing = counters.descriptor_shortages - self.before.descriptor_shortages;
         self.health
     }
 }
 
 /// The client's counters as the report has them.
 fn connections(counters: &Counters) -> Connections {
-    let Counters { opened, refused, reused, stale, resent, expired } = *counters;
-    Connections { opened, reused, stale, expired, resent, refused }
+    Connections {
+        opened: counters.opened,
+        reused: counters.reused,
+        stale: counters.stale,
+        expired: counters.expired,
+        resent: counters.resent,
+        refused: counters.refused,
+    }
+}
+
+/// Measures the CPU time of all threads of the process from now on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ProcessMeter {
+    start_ns: u64,
+    cpu_ns: u64,
+}
+
+impl ProcessMeter {
+    /// From now on.
+    pub(crate) fn start() -> Self {
+        Self { start_ns: mono_ns(), cpu_ns: process_usage().cpu_ns }
+    }
+
+    /// Until now. No CPU time at all is that of a platform that does not tell.
+    pub(crate) fn share(&self) -> CpuShare {
+        let now = process_usage().cpu_ns;
+        CpuShare {
+            wall_ns: mono_ns().saturating_sub(self.start_ns),
+            cpu_ns: (now > 0).then(|| now.saturating_sub(self.cpu_ns)),
+            waited_ns: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_busy_thread_is_seen_to_be_busy() {
+        let start_ns = mono_ns();
+        let mut meter = ShardMeter::start(3, start_ns, &Counters { opened: 5, ..Counters::default() });
+        meter.in_flight().add(start_ns + 10);
+        meter.woken(start_ns, start_ns + 500);
+        meter.waited_for_prompt(WAIT_NS - 1);
+        meter.waited_for_prompt(WAIT_NS);
+        meter.skipped(1000);
+        meter.cut(3000);
+        meter.sending_over(start_ns + 100);
+        // Until the thread's clock has moved on.
+        while thread_usage().cpu_ns.is_some_and(|ns| Some(ns) == meter.began.usage.cpu_ns) {}
+        let counters = Counters { opened: 7, port_shortages: 2, ..Counters::default() };
+        let health = meter.finish(start_ns + 200, &counters);
+        assert_eq!((health.shard, health.connections.opened, health.ports_missing), (3, 2, 2));
+        assert_eq!((health.skipped, health.unsent.count, health.unsent.last_ns), (1, 2, 3000));
+        assert_eq!((health.composer.sessions, health.composer.longest_ns), (1, WAIT_NS));
+        assert_eq!(health.loop_lag.max_ns(), Some(500));
+        assert_eq!(health.in_flight.mean(), Some(0.9), "90 of 100 ns");
+        // In less than a second of sending it is the whole phase that counts.
+        assert_eq!(health.thread.wall_ns, 200);
+        assert!(health.thread.cpu_ns.is_none_or(|ns| ns > 0));
+    }
+
+    #[test]
+    fn a_long_drain_does_not_thin_out_the_sending() {
+        let start_ns = mono_ns();
+        let mut meter = ShardMeter::start(0, start_ns, &Counters::default());
+        meter.sending_over(start_ns + SENDING_NS);
+        let health = meter.finish(start_ns + 100 * SENDING_NS, &Counters::default());
+        assert_eq!(health.thread.wall_ns, SENDING_NS);
+    }
+
+    #[test]
+    fn the_process_uses_what_its_threads_use() {
+        let meter = ProcessMeter::start();
+        let before = process_usage().cpu_ns;
+        while before > 0 && process_usage().cpu_ns == before {}
+        let share = meter.share();
+        assert!(share.cpu_ns.is_none_or(|ns| ns > 0) && share.wall_ns > 0);
+    }
 }

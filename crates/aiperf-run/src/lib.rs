@@ -28,10 +28,15 @@ mod job;
 mod limit;
 mod live;
 mod phase;
+mod phase_load;
+mod pooled;
 mod prepare;
 mod progress;
 mod reader;
+mod rebuild;
+mod record;
 mod ring;
+mod run_file;
 mod shard;
 mod spill;
 mod starts;
@@ -44,6 +49,7 @@ pub use artifacts::Folder;
 pub use error::RunError;
 pub use interrupt::Interrupt;
 pub use job::{Job, RunEnd, Screen};
+pub use rebuild::{Rebuilt, rebuild};
 
 /// 64 bits nobody can foresee: the standard library's hash keys come from the operating system.
 pub fn random_u64() -> u64 {

@@ -9,11 +9,12 @@ use std::sync::Arc;
 use aiperf_core::exchange::Exchange;
 use aiperf_core::outcome::{Disposition, Outcome};
 use aiperf_core::plan::{EndpointPlan, ExportLevel, PhaseKind, PhasePlan, Plan};
-use aiperf_core::time::{ClockAnchor, ns_to_ms, ns_to_seconds};
+use aiperf_core::time::{ClockAnchor, ns_to_ms};
 use aiperf_core::url::BaseUrl;
 use aiperf_load::FailureThreshold;
 use aiperf_metrics::{
-    Capabilities, ChunkFact, ErrorSummary, Facts, LengthFacts, LengthLedger, Recorder, Value, WireFacts,
+    Capabilities, ChunkFact, Disk, ErrorSummary, Facts, LengthFacts, LengthLedger, Recorder, TargetRecorder,
+    Value, WireFacts,
 };
 use aiperf_net::sse::SseScanner;
 use aiperf_net::{Answer, Client, Endpoint};
@@ -28,6 +29,7 @@ use crate::error::RunError;
 use crate::handover::{HandoverStats, Incoming, Taken};
 use crate::item::{Item, Needs};
 use crate::live::{Latest, Live};
+use crate::phase_load::PhaseLoad;
 use crate::verify::{Claim, Verifier};
 
 /// Lines stay in memory no longer than this while others come.
@@ -58,10 +60,12 @@ pub(crate) struct PhaseResults {
     pub lengths: LengthLedger,
     /// End of the request that came back last, monotonic; 0 before the first.
     pub last_end_ns: u64,
-    /// When sessions were started.
-    pub starts: Option<Starts>,
     /// Events of whole answers that were no JSON and were passed over.
     pub malformed: Malformed,
+    /// How the load was.
+    pub load: PhaseLoad,
+    /// Results by server, when there are several.
+    pub targets: Option<TargetRecorder>,
 }
 
 /// Events passed over in answers that count as whole all the same, as in AIPerf.
@@ -71,31 +75,6 @@ pub(crate) struct Malformed {
     pub events: u64,
     /// Answers they were in.
     pub answers: u64,
-}
-
-/// The first requests of sessions, which are what a rate paces.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Starts {
-    /// How many.
-    pub sessions: u64,
-    /// The earliest and the latest, monotonic.
-    pub first_ns: u64,
-    pub last_ns: u64,
-}
-
-impl Starts {
-    fn add(into: &mut Option<Self>, at_ns: u64) {
-        let starts = into.get_or_insert(Self { sessions: 0, first_ns: at_ns, last_ns: at_ns });
-        starts.sessions += 1;
-        starts.first_ns = starts.first_ns.min(at_ns);
-        starts.last_ns = starts.last_ns.max(at_ns);
-    }
-
-    /// Starts per second: n of them span n − 1 gaps. `None` without a gap.
-    pub(crate) fn per_second(&self) -> Option<f64> {
-        let span_ns = self.last_ns - self.first_ns;
-        (self.sessions > 1 && span_ns > 0).then(|| (self.sessions - 1) as f64 / ns_to_seconds(span_ns))
-    }
 }
 
 /// What the reader leaves behind.
@@ -108,6 +87,8 @@ pub(crate) struct Collected {
     pub verified: Option<Verified>,
     /// How far the reader was behind.
     pub handover: HandoverStats,
+    /// Where long columns are.
+    pub disk: Option<Disk>,
     /// What went wrong behind the run.
     pub problems: Vec<RunError>,
 }
@@ -115,16 +96,18 @@ pub(crate) struct Collected {
 impl Collected {
     /// Nothing was read.
     pub(crate) fn empty(plan: &Plan, anchor: ClockAnchor, capabilities: Capabilities) -> Self {
+        let targets = plan.endpoint.targets.len();
         let phases = plan
             .phases
             .iter()
-            .map(|_| PhaseResults {
+            .map(|phase| PhaseResults {
                 recorder: Recorder::new(capabilities, anchor),
                 errors: ErrorSummary::default(),
                 lengths: LengthLedger::default(),
                 last_end_ns: 0,
-                starts: None,
                 malformed: Malformed::default(),
+                load: PhaseLoad::new(phase),
+                targets: (targets > 1).then(|| TargetRecorder::new(targets)),
             })
             .collect();
         Self {
@@ -132,9 +115,15 @@ impl Collected {
             files: Vec::new(),
             verified: None,
             handover: HandoverStats::default(),
+            disk: None,
             problems: Vec::new(),
         }
     }
+}
+
+/// The servers of a plan, without secrets.
+pub(crate) fn target_names(plan: &Plan) -> Vec<String> {
+    plan.endpoint.targets.iter().map(|target| target.url.to_string()).collect()
 }
 
 /// A phase as lines name it.
@@ -154,6 +143,9 @@ pub(crate) struct Reader {
     live: Arc<Live>,
     anchor: ClockAnchor,
     names: Vec<PhaseName>,
+    /// Of the servers, where there are several.
+    url_names: Vec<String>,
+    streaming: bool,
     rendered: bool,
     verifier: Option<Verifier>,
     collected: Collected,
@@ -210,7 +202,17 @@ impl Reader {
                 name: phase.name.clone(),
             })
             .collect();
-        let collected = Collected::empty(plan, anchor, capabilities);
+        let mut collected = Collected::empty(plan, anchor, capabilities);
+        let scratch = folder.scratch();
+        let disk = Disk::new({
+            let scratch = scratch.clone();
+            move || scratch.file()
+        });
+        for phase in &mut collected.phases {
+            phase.recorder = Recorder::new(capabilities, anchor).on(&disk);
+            phase.targets = phase.targets.take().map(|targets| targets.on(&disk));
+        }
+        collected.disk = Some(disk);
         let threshold = |phase: &PhasePlan| {
             let share = phase.failed_threshold.filter(|_| phase.kind == PhaseKind::Profiling)?;
             Some(FailureThreshold::new(share, phase.concurrency))
@@ -222,12 +224,14 @@ impl Reader {
             live,
             anchor,
             names,
+            url_names: if plan.endpoint.targets.len() > 1 { target_names(plan) } else { Vec::new() },
+            streaming: capabilities.streaming,
             rendered,
             verifier,
             collected,
             records,
             raw,
-            scratch: folder.scratch(),
+            scratch,
             flushed_ns: 0,
         })
     }
@@ -381,8 +385,9 @@ impl Reader {
             phase.malformed.events += u64::from(answer.malformed_events);
             phase.malformed.answers += 1;
         }
-        if ticket.turn == 0 {
-            Starts::add(&mut phase.starts, facts.start_ns);
+        phase.load.add(&ticket, &exchange);
+        if let Some(targets) = &mut phase.targets {
+            targets.record(usize::from(ticket.target), &facts, self.streaming);
         }
         phase.lengths.add(&lengths);
         let values = phase.recorder.record(&facts);
@@ -392,7 +397,7 @@ impl Reader {
         seen.add(outcome, &facts, &values);
 
         let name = &self.names[at];
-        let meta = Meta::of(
+        let mut meta = Meta::of(
             &ticket,
             &exchange,
             &self.anchor,
@@ -405,6 +410,7 @@ impl Reader {
             },
             outcome,
         );
+        meta.url = self.url_names.get(usize::from(ticket.target)).map(String::as_str);
         if let Some(spool) = &mut self.records {
             spool.append(|out| jsonl::line(out, &meta, &values, answer.failure.as_ref()));
         }
@@ -524,21 +530,5 @@ impl Latest {
         self.ttft_ms.absorb(&seen.ttft_ms);
         self.itl_ms.absorb(&seen.itl_ms);
         self.latency_ms.absorb(&seen.latency_ms);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_rate_is_that_of_the_gaps_in_whatever_order_answers_come() {
-        let mut starts = None;
-        Starts::add(&mut starts, 2_000_000_000);
-        assert_eq!(starts.and_then(|s| s.per_second()), None, "one start has no gap");
-        for at_ns in [1_000_000_000, 1_500_000_000] {
-            Starts::add(&mut starts, at_ns);
-        }
-        assert_eq!(starts.and_then(|s| s.per_second()), Some(2.0));
     }
 }

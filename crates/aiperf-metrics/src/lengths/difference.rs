@@ -74,6 +74,23 @@ impl Pairs {
         self.meet(prompt);
     }
 
+    /// Takes in the requests of another one.
+    pub(super) fn merge(&mut self, other: &Self) {
+        if let Some(least) = other.least {
+            self.bound(least.0, least.1);
+            self.bound(other.most.0, other.most.1);
+        }
+        self.n += other.n;
+        self.s += other.s;
+        self.s_s += other.s_s;
+        self.d += other.d;
+        self.s_d += other.s_d;
+        self.d_d += other.d_d;
+        for prompt in &other.prompts {
+            self.meet(*prompt);
+        }
+    }
+
     fn bound(&mut self, sent: u64, diff: i64) {
         match &mut self.least {
             None => (self.least, self.most) = (Some((sent, diff)), (sent, diff)),

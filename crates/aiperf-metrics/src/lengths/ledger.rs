@@ -121,6 +121,17 @@ impl LengthLedger {
         self.equal = self.equal.saturating_sub(said.equal) + found.equal;
     }
 
+    /// Takes in the requests of another phase.
+    pub fn merge(&mut self, other: &Self) {
+        self.asked.merge(&other.asked);
+        self.counted.merge(&other.counted);
+        self.later.merge(&other.later);
+        self.compared += other.compared;
+        self.equal += other.equal;
+        self.pairs.merge(&other.pairs);
+        self.is_corrected |= other.is_corrected;
+    }
+
     /// What it comes to.
     pub fn summary(&self) -> LengthSummary {
         LengthSummary {
@@ -151,6 +162,15 @@ impl Errors {
         self.exact += u64::from(error == 0);
         self.sum += i128::from(error);
         self.bound(error, error);
+    }
+
+    fn merge(&mut self, other: &Self) {
+        if let Some((low, high)) = other.bounds {
+            self.bound(low, high);
+        }
+        self.requests += other.requests;
+        self.exact += other.exact;
+        self.sum += other.sum;
     }
 
     fn bound(&mut self, low: i64, high: i64) {
@@ -305,6 +325,17 @@ mod tests {
             let turned: Vec<LengthFacts> = facts.iter().rev().copied().collect();
             let whole = summary(&facts);
             prop_assert_eq!(summary(&turned), whole);
+            for at in [0, facts.len() / 3, facts.len()] {
+                let (mut ledger, mut rest) = (LengthLedger::default(), LengthLedger::default());
+                for f in &facts[..at] {
+                    ledger.add(f);
+                }
+                for f in &facts[at..] {
+                    rest.add(f);
+                }
+                ledger.merge(&rest);
+                prop_assert_eq!(ledger.summary(), whole, "two phases are one");
+            }
             if let Some(a) = whole.sent_counted {
                 prop_assert!(a.min_error as f64 <= a.mean_error && a.mean_error <= a.max_error as f64);
                 prop_assert!(a.exact <= a.requests && whole.equal <= whole.compared);

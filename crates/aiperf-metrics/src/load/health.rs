@@ -70,8 +70,10 @@ pub struct PhaseHealth {
 pub struct Asked {
     /// Sessions start when a place is free, not on a schedule.
     pub is_closed_loop: bool,
-    /// Arrivals per second that the plan names (behind a ramp); the arrivals themselves are [`PhaseHealth::scheduled`].
+    /// Arrivals per second, where the plan names one steady rate; the arrivals themselves are [`PhaseHealth::scheduled`].
     pub rate: Option<f64>,
+    /// The highest rate of arrivals that the plan comes to.
+    pub peak_rate: Option<f64>,
     /// Sessions at once: asked for in a closed loop, else a limit.
     pub concurrency: Option<u32>,
     /// Limit of requests on the wire.
@@ -116,9 +118,9 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of a metric kept in nanoseconds, or shown in another unit: `ns` is how many nanoseconds one of it is.
-    pub fn of(values: &Distribution, ns: f64) -> Self {
-        let whole = |value: f64| (value * ns).round() as u64;
+    /// Of a metric in nanoseconds.
+    pub fn of(values: &Distribution) -> Self {
+        let whole = |value: f64| value.round() as u64;
         Self { p50_ns: whole(values.p50()), p99_ns: whole(values.p99()), max_ns: whole(values.max) }
     }
 

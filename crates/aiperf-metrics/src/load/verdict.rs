@@ -272,7 +272,7 @@ fn lateness(phase: &PhaseHealth, found: &mut Found) {
     }
     // Without limits nothing but the client itself stands between an arrival and its send.
     let own_wait = phase.queue_wait.filter(|_| !phase.asked.is_closed_loop && !phase.asked.has_limit());
-    if let Some(wait) = own_wait.filter(|wait| wait.p99_ns > late_after_ns(phase.asked.rate)) {
+    if let Some(wait) = own_wait.filter(|wait| wait.p99_ns > late_after_ns(phase.asked.peak_rate)) {
         found.limits.push(format!("arrivals waited for it (p99 {:.2} ms)", ns_to_ms(wait.p99_ns)));
     }
 }

@@ -35,7 +35,7 @@ fn open_loop() -> PhaseHealth {
     let lag = Spread { p50_ns: MS / 20, p99_ns: MS / 5, max_ns: 2 * MS };
     PhaseHealth {
         name: "profiling".to_owned(),
-        asked: Asked { rate: Some(100.0), ..Asked::default() },
+        asked: Asked { peak_rate: Some(100.0), ..Asked::default() },
         arrivals: Arrivals { scheduled: 1001, sent: 1001, late: 3, ..Arrivals::default() },
         scheduled: span,
         dispatched: span,
@@ -161,9 +161,9 @@ fn a_queue_without_a_limit_is_the_clients_own() {
     // At 100 a second the bound is 1 ms; at 10 it is 5.
     let mut phase = PhaseHealth { queue_wait: waiting, ..open_loop() };
     assert_eq!(judged(phase.clone()).0, Limit::Client);
-    phase.asked.rate = Some(10.0);
+    phase.asked.peak_rate = Some(10.0);
     assert_eq!(judged(phase.clone()).0, Limit::NotClient);
-    phase.asked = Asked { rate: Some(100.0), max_in_flight: Some(4), ..Asked::default() };
+    phase.asked = Asked { peak_rate: Some(100.0), max_in_flight: Some(4), ..Asked::default() };
     assert_eq!(judged(phase).0, Limit::NotClient, "what waits for a place waits for the server");
 }
 

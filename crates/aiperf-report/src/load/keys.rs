@@ -52,6 +52,7 @@ fn phase(phase: &PhaseHealth) -> Value {
         "asked": {
             "closed_loop": asked.is_closed_loop,
             "rate": asked.rate,
+            "peak_rate": asked.peak_rate,
             "concurrency": asked.concurrency,
             "max_in_flight": asked.max_in_flight,
             "prefill_concurrency": asked.prefill_concurrency,
@@ -151,6 +152,7 @@ pub(crate) fn schema(nulls: bool) -> Value {
         &[("closed_loop", json!({"type": "boolean"}))],
         &[
             ("rate", number()),
+            ("peak_rate", number()),
             ("concurrency", whole()),
             ("max_in_flight", whole()),
             ("prefill_concurrency", whole()),

@@ -5,6 +5,9 @@ use aiperf_metrics::{ClockHealth, HandOver, Health, InFlight, PhaseHealth, Sprea
 
 use crate::console::count;
 
+/// Arrivals that are drawn differ from the rate of the plan by chance; beyond this share both are told.
+const DRAWN: f64 = 0.005;
+
 /// Lines of the console's table for one phase; what was not measured has none.
 pub(crate) fn rows(phase: &PhaseHealth) -> Vec<(&'static str, String)> {
     let mut rows = Vec::new();
@@ -30,8 +33,14 @@ pub(crate) fn run_rows(health: &Health) -> Vec<(&'static str, String)> {
 
 fn rate(phase: &PhaseHealth) -> Option<String> {
     let achieved = phase.achieved_rate().map(|rate| format!("sent {rate:.2} requests/s"));
-    let asked = phase.asked_rate().filter(|_| !phase.asked.is_closed_loop);
-    let asked = asked.map(|rate| format!("asked for {rate:.2} requests/s"));
+    let drawn = phase.asked_rate().filter(|_| !phase.asked.is_closed_loop);
+    let asked = match (phase.asked.rate, drawn) {
+        (Some(rate), Some(drawn)) if (drawn - rate).abs() > DRAWN * rate => {
+            Some(format!("asked for {rate:.2} requests/s ({drawn:.2} as drawn)"))
+        }
+        (Some(rate), _) | (None, Some(rate)) => Some(format!("asked for {rate:.2} requests/s")),
+        (None, None) => None,
+    };
     let parts: Vec<String> = asked.into_iter().chain(achieved).collect();
     (!parts.is_empty()).then(|| parts.join(", "))
 }

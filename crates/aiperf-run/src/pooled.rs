@@ -1,0 +1,68 @@
+//! Phases of one kind together, as the summary has them: every request of all of them, over the time of all of them.
+
+use aiperf_core::plan::PhasePlan;
+use aiperf_metrics::{
+    ErrorGroup, ErrorSummary, LengthLedger, LengthSummary, PhaseHealth, Recorder, Summary, TargetRecorder,
+    TargetSummary, Window,
+};
+
+use crate::control::PhaseEnd;
+use crate::reader::{Malformed, PhaseResults};
+
+/// See the module.
+pub(crate) struct Pooled {
+    recorder: Recorder,
+    errors: ErrorSummary,
+    lengths: LengthLedger,
+    malformed: Malformed,
+    targets: Option<TargetRecorder>,
+    windows: Vec<Window>,
+}
+
+/// Phases together, in numbers.
+pub(crate) struct Numbers {
+    pub summary: Summary,
+    pub errors: Vec<ErrorGroup>,
+    pub lengths: LengthSummary,
+    pub malformed: Malformed,
+    /// One for each server, when there are several.
+    pub targets: Vec<TargetSummary>,
+}
+
+impl Pooled {
+    /// One phase, with the health of its load.
+    pub(crate) fn of(plan: &PhasePlan, results: PhaseResults, end: PhaseEnd) -> (Self, PhaseHealth) {
+        let PhaseResults { mut recorder, errors, lengths, last_end_ns, malformed, load, targets } = results;
+        recorder.set_unsent(end.unsent);
+        recorder.set_scheduled(end.scheduled);
+        let end_ns = if last_end_ns == 0 { end.end_ns } else { last_end_ns };
+        let windows = vec![Window::new(end.start_ns, end_ns)];
+        let health = load.health(plan, end, &recorder);
+        (Self { recorder, errors, lengths, malformed, targets, windows }, health)
+    }
+
+    /// Takes in a later phase.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.recorder.merge(other.recorder);
+        self.errors.merge(&other.errors);
+        self.lengths.merge(&other.lengths);
+        self.malformed.events += other.malformed.events;
+        self.malformed.answers += other.malformed.answers;
+        if let (Some(ours), Some(theirs)) = (&mut self.targets, other.targets) {
+            ours.merge(theirs);
+        }
+        self.windows.extend(other.windows);
+    }
+
+    /// Statistics of all of it.
+    pub(crate) fn numbers(&self) -> Numbers {
+        let window = Window::pooled(&self.windows);
+        Numbers {
+            summary: self.recorder.summarise(window),
+            errors: self.errors.groups().to_vec(),
+            lengths: self.lengths.summary(),
+            malformed: self.malformed,
+            targets: self.targets.as_ref().map(|t| t.summarise(window)).unwrap_or_default(),
+        }
+    }
+}
