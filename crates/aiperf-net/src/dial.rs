@@ -41,7 +41,7 @@ const USER_TIMEOUT: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 enum Way {
     /// TCP to the server, or to a proxy: the proxy passes requests on, or opens a tunnel for the TLS within.
-    Tcp(Resolver, Option<Proxy>),
+    Tcp(Box<(Resolver, Option<Proxy>)>),
     #[cfg(unix)]
     Unix(PathBuf),
 }
@@ -79,17 +79,15 @@ impl Dialer {
         } else {
             None
         };
-        let way = match &plan.unix_socket {
-            Some(path) => unix_way(path)?,
-            None => {
-                if let Some(proxy) = proxy.as_ref().filter(|_| tls.is_none() && plan.http == HttpVersion::Two)
-                {
-                    let problem = "passes requests to http servers on as HTTP/1.1 alone".to_owned();
-                    return Err(NetError::Proxy { variable: proxy.variable, problem });
-                }
-                let nearest = proxy.as_ref().map_or(address, |proxy| proxy.address.clone());
-                Way::Tcp(Resolver::new(nearest, plan.ip), proxy)
+        let way = if let Some(path) = &plan.unix_socket {
+            unix_way(path)?
+        } else {
+            if let Some(proxy) = proxy.as_ref().filter(|_| tls.is_none() && plan.http == HttpVersion::Two) {
+                let problem = "passes requests to http servers on as HTTP/1.1 alone".to_owned();
+                return Err(NetError::Proxy { variable: proxy.variable, problem });
             }
+            let nearest = proxy.as_ref().map_or(address, |proxy| proxy.address.clone());
+            Way::Tcp(Box::new((Resolver::new(nearest, plan.ip), proxy)))
         };
         Ok(Self {
             url: url.clone(),
@@ -105,7 +103,7 @@ impl Dialer {
     /// The proxy that requests are sent to, to be passed on. One that only opens tunnels sees none.
     pub(crate) fn forwarder(&self) -> Option<&Proxy> {
         match &self.way {
-            Way::Tcp(_, Some(proxy)) if self.tls.is_none() => Some(proxy),
+            Way::Tcp(nearest) if self.tls.is_none() => nearest.1.as_ref(),
             _ => None,
         }
     }
@@ -120,7 +118,8 @@ impl Dialer {
     pub(crate) async fn connect(&self, seen: &mut Seen) -> Result<Wire, Failure> {
         seen.stage = Stage::Resolve;
         let stamped = match &self.way {
-            Way::Tcp(resolver, proxy) => {
+            Way::Tcp(nearest) => {
+                let (resolver, proxy) = &**nearest;
                 let whom = proxy.as_ref().map(|proxy| format!("the proxy {}", proxy.authority));
                 let (addresses, waited) = resolver.resolve().await;
                 seen.exchange.stamps.dns_ns = waited;

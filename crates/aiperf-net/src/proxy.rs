@@ -158,14 +158,12 @@ fn is_excepted(exceptions: &str, url: &BaseUrl) -> bool {
         if port.is_some_and(|port| port != url.port) {
             return false;
         }
-        match address {
-            Some(address) => is_in(name, address),
-            None => {
-                let name = name.trim_start_matches('*').trim_matches('.').to_ascii_lowercase();
-                let above = host.strip_suffix(&name).filter(|_| !name.is_empty());
-                above.is_some_and(|above| above.is_empty() || above.ends_with('.'))
-            }
+        if let Some(address) = address {
+            return is_in(name, address);
         }
+        let name = name.trim_start_matches('*').trim_matches('.').to_ascii_lowercase();
+        let above = host.strip_suffix(&name).filter(|_| !name.is_empty());
+        above.is_some_and(|above| above.is_empty() || above.ends_with('.'))
     })
 }
 

@@ -94,6 +94,30 @@ async fn an_answer_that_was_there_before_the_write_returned_keeps_stamps_in_orde
     server.join().expect("serves");
 }
 
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn what_comes_over_tls_is_stamped_too() {
+    let (_, server) = super::tls::certificate();
+    let (listener, url) = listener().await;
+    let url = BaseUrl::parse(&format!("https://{}", url.authority())).expect("a URL");
+    let mut plan = plan();
+    plan.verify_tls = false;
+    let client = client(&plan, &url);
+    let requests = async {
+        for _ in 0..TRIES {
+            let e = exchange(&client).await;
+            check_stamps(&e);
+            if e.reads[0].read_lag_ns().is_some() {
+                client.close_idle();
+                return;
+            }
+        }
+        panic!("no read had the kernel's stamp");
+    };
+    let serve = async { super::tls::tls_server(accept(&listener).await, server).await };
+    tokio::join!(requests, serve);
+}
+
 #[tokio::test]
 async fn without_the_kernels_stamps_a_read_is_the_arrival() {
     let mut plan = plan();
