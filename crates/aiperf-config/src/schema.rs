@@ -76,8 +76,16 @@ fn value(row: &Row) -> Json {
             json!({"anyOf": [{"type": "number", least: 0}, {"type": "string", "pattern": pattern}]})
         }
         Kind::Choice { words, .. } => {
-            let words: Vec<&str> = words.iter().flat_map(|w| w.split('|')).collect();
-            json!({"enum": words})
+            let words = words.iter().flat_map(|w| w.split('|'));
+            let mut all: Vec<Json> = Vec::new();
+            for word in words {
+                // A version may stand there as a number.
+                let number = word.parse::<f64>().ok().map(Json::from);
+                let spellings = [word.into(), word.replace('_', "-").into()];
+                all.extend(spellings.into_iter().chain(number));
+                all.dedup();
+            }
+            json!({"enum": all})
         }
         Kind::List => {
             json!({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]})
@@ -101,7 +109,7 @@ fn value(row: &Row) -> Json {
         }
         Kind::Series => {
             let points = json!({"type": "array", "minItems": 2, "items": {"type": "object",
-                "required": ["time_s", "qps"], "additionalProperties": false, "properties": {
+                "required": ["qps"], "additionalProperties": false, "properties": {
                     "time_s": {"type": "number", "minimum": 0}, "qps": {"type": "number", "exclusiveMinimum": 0}}}});
             let one = json!({"type": "object", "minProperties": 1, "maxProperties": 1, "additionalProperties": false,
                 "properties": {"path": {"type": "string"}, "points": points}});

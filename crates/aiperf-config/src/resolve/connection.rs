@@ -9,6 +9,7 @@ use super::Resolver;
 use crate::environment::{TRUST_ENV, trust_env};
 use crate::error::ConfigError;
 use crate::options::Id;
+use crate::place::Place;
 use crate::redact::redact_url;
 use crate::row::{Default, row_of};
 
@@ -81,21 +82,25 @@ impl Resolver<'_> {
     }
 
     fn strategy(&mut self) -> UrlStrategy {
-        let has_weights = self.settings.has(Id::UrlWeights);
+        let rank = |id: Id| self.settings.place(id).map(Place::rank);
+        let (weighed, chosen) = (rank(Id::UrlWeights), rank(Id::UrlStrategy));
         let strategy = match self.settings.text(Id::UrlStrategy) {
-            None if has_weights => return UrlStrategy::Weighted,
             Some("random") => UrlStrategy::Random,
             Some("weighted") => UrlStrategy::Weighted,
             Some("least_in_flight") => UrlStrategy::LeastInFlight,
             _ => UrlStrategy::RoundRobin,
         };
-        if strategy == UrlStrategy::Weighted && !has_weights {
+        // Weights mean the strategy weighted, unless a higher layer says another one.
+        if weighed > chosen {
+            return UrlStrategy::Weighted;
+        }
+        if strategy == UrlStrategy::Weighted && weighed.is_none() {
             self.needs(
                 Id::UrlStrategy,
                 "--url-weights",
                 "they say which share of the sessions each server gets",
             );
-        } else if strategy != UrlStrategy::Weighted {
+        } else if strategy != UrlStrategy::Weighted && weighed == chosen {
             self.exclude(
                 Id::UrlWeights,
                 Id::UrlStrategy,

@@ -52,6 +52,13 @@ fn several_servers_are_listed_and_weighed() {
     );
     let plan = file.run("--url-weights 1,1,8").expect("sound").plan;
     assert_eq!(servers(&plan.endpoint)[2], ("http://c:3".into(), 8.0));
+    // The higher layer decides between weights and another strategy.
+    assert_eq!(plan.endpoint.url_strategy, UrlStrategy::Weighted);
+    let plan = file.run("--url-strategy random").expect("sound").plan;
+    assert_eq!(plan.endpoint.url_strategy, UrlStrategy::Random);
+    let turns = File::new("benchmark: {model: m, endpoint: {urls: [a, b], url_strategy: round_robin}}");
+    let plan = turns.run("--url-weights 2,1").expect("sound").plan;
+    assert_eq!(plan.endpoint.url_strategy, UrlStrategy::Weighted);
     let config =
         good("-m m --url a,b --url-strategy round-robin --connection-reuse-strategy sticky-user-sessions")
             .plan
