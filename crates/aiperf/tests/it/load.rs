@@ -116,7 +116,7 @@ fn arrivals_are_the_schedule_that_plan_and_seed_make() {
             .run()
             .expect_exit(0)
             .ends(Tally::of(20, 0))
-            .shows(&["Request rate: asked for 100.00 requests/s"]);
+            .shows(&["asked for 100.00 requests/s"]);
         let records = by_session(&done);
         let start = at(&records[0], "scheduled_ns");
         let offsets: Vec<u64> = records.iter().map(|r| at(r, "scheduled_ns") - start).collect();

@@ -254,5 +254,5 @@ fn repeated_conversations_are_told() {
     let done = conversations(&server.url()).args("--request-count 12").run().expect_exit(0);
     done.shows(&["12 requests use 6 distinct prompts, so each is sent up to 2 times"]);
     let done = conversations(&server.url()).args("--request-count 6 --request-rate 100").run().expect_exit(0);
-    done.shows(&["Session rate: asked for 100.00 new sessions/s"]);
+    done.shows(&["asked for 100.00 requests/s"]);
 }
