@@ -1,10 +1,16 @@
 //! Requests that ended, for the tests of what comes behind the shards.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use aiperf_core::exchange::{Exchange, ReadMark, Stamps};
 use aiperf_core::outcome::{CancelReason, Disposition, Failure, FailureKind, Stage};
+use aiperf_core::plan::{
+    ArtifactsPlan, DatasetPlan, EndpointKind, EndpointPlan, ExportLevel, LengthPlan, LogLevel,
+    ModelSelection, Plan, RuntimePlan, SyntheticPlan, Ui, VerifyLengths,
+};
 use aiperf_core::ticket::{Ticket, Uuid};
+use serde_json::Value;
 
 use crate::shard::Ended;
 use crate::toys;
@@ -96,4 +102,32 @@ pub(crate) fn cancelled(number: u64) -> Ended {
     let at_ns = ended.exchange.stamps.end_ns;
     ended.exchange.disposition = Disposition::Cancelled { reason: CancelReason::GraceOver, at_ns };
     ended
+}
+
+/// A plan of one streaming phase whose records go to `dir`.
+pub(crate) fn plan(dir: &Path, level: ExportLevel) -> Plan {
+    let length = LengthPlan::normal(2.0, 0.0);
+    Plan {
+        models: vec!["m".into()],
+        model_selection: ModelSelection::RoundRobin,
+        endpoint: EndpointPlan { streaming: true, ..toys::endpoint(EndpointKind::Chat) },
+        dataset: DatasetPlan::Synthetic(SyntheticPlan::sonnet(1, length, None)),
+        tokenizer: None,
+        chat_template: false,
+        system_prompt: None,
+        cache_bust: None,
+        verify_lengths: VerifyLengths::All,
+        phases: vec![toys::closed_loop()],
+        artifacts: ArtifactsPlan { dir: dir.to_owned(), prefix: None, level, schema: 1 },
+        runtime: RuntimePlan {
+            max_shards: None,
+            ui: Ui::None,
+            stats_interval_s: 0.0,
+            log_level: LogLevel::Error,
+        },
+        seed: 1,
+        seed_given: true,
+        cli_command: "aiperf profile".into(),
+        input_config: Value::Null,
+    }
 }

@@ -254,6 +254,15 @@ impl Incoming {
     pub(crate) fn recv(&self) -> Option<Vec<Ended>> {
         self.queue.recv().ok().map(|batch| batch.requests)
     }
+
+    /// Waits until the spooler moved what is too much.
+    #[cfg(test)]
+    pub(crate) fn settle(&self, limit: u64) {
+        let mut line = self.shared.line();
+        while self.shared.memory.load(Ordering::Relaxed) >= limit {
+            line = self.shared.moved.wait(line).expect("nobody panicked");
+        }
+    }
 }
 
 impl Drop for Incoming {
@@ -423,21 +432,13 @@ mod tests {
         assert!(numbers.eq((0..n).map(|i| (i, i))));
     }
 
-    /// Waits until the spooler moved what is too much.
-    fn settle(incoming: &Incoming, limit: u64) {
-        let mut line = incoming.shared.line();
-        while incoming.shared.memory.load(Ordering::Relaxed) >= limit {
-            line = incoming.shared.moved.wait(line).expect("nobody panicked");
-        }
-    }
-
     #[test]
     fn what_is_too_much_for_memory_waits_in_a_file_in_its_place() {
         let tmp = tempfile::tempdir().expect("a folder");
         let limit = 40 * bytes_of(&toys::ended(0));
         let (handover, mut incoming) = spilling(limit, Scratch::new(tmp.path()), NEEDS).expect("a thread");
         hand_over(&handover, 400);
-        settle(&incoming, limit);
+        incoming.settle(limit);
         assert!(!incoming.is_empty());
         drop(handover);
         in_order(&take_all(&mut incoming), 400);

@@ -4,5 +4,6 @@ pub(crate) mod completions;
 pub(crate) mod config;
 mod download;
 pub(crate) mod profile;
+pub(crate) mod report;
 pub(crate) mod sim;
 pub(crate) mod tokenizer;

@@ -84,7 +84,7 @@ fn benchmark(resolved: Resolved) -> Result<Exit, RunError> {
 }
 
 /// Columns of the terminal, as far as the environment or the kernel tells.
-fn terminal_width() -> Option<usize> {
+pub(super) fn terminal_width() -> Option<usize> {
     aiperf_os::terminal::width().or_else(|| std::env::var("COLUMNS").ok()?.parse().ok()).filter(|w| *w >= 20)
 }
 
@@ -99,7 +99,7 @@ fn is_dumb(variable: &dyn Fn(&str) -> Option<OsString>) -> bool {
 }
 
 /// Whether colours may be written to a terminal. An empty `NO_COLOR` does not count (no-color.org).
-fn takes_colour(variable: &dyn Fn(&str) -> Option<OsString>) -> bool {
+pub(super) fn takes_colour(variable: &dyn Fn(&str) -> Option<OsString>) -> bool {
     !is_dumb(variable) && variable("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::support::{Done, Run, Tally, flat, scripted, sim, tree, url};
 
 /// The files of a run at the usual level.
-const USUAL: [&str; 7] = [
+const USUAL: [&str; 8] = [
     "inputs.json",
     "logs",
     "logs/aiperf.log",
@@ -17,6 +17,7 @@ const USUAL: [&str; 7] = [
     "profile_export_aiperf.csv",
     "profile_export_aiperf.json",
     "profile_export_console.txt",
+    "profile_export_run.json",
 ];
 
 /// A run of five requests over a fast server of its own.

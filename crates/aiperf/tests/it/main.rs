@@ -12,6 +12,7 @@ mod lengths;
 mod licences;
 mod load;
 mod markers;
+mod rebuilt;
 mod regressions;
 mod rendered;
 mod sessions;

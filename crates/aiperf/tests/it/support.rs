@@ -222,6 +222,11 @@ pub(crate) struct Running {
 }
 
 impl Running {
+    /// The folder of the test.
+    pub(crate) fn home(&self) -> &Path {
+        self.home.path()
+    }
+
     /// Sends a signal by its name.
     pub(crate) fn signal(&self, name: &str) {
         assert!(kill(self.child.id(), name), "the process is there");
