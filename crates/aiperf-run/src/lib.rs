@@ -33,6 +33,8 @@ mod pooled;
 mod prepare;
 mod progress;
 mod reader;
+#[cfg(test)]
+mod reader_tests;
 mod rebuild;
 mod record;
 mod ring;
