@@ -136,9 +136,8 @@ impl Handover {
         let before = shared.memory.fetch_add(bytes, Ordering::Relaxed);
         // The reader outlives every shard; were it gone, its panic is what the run reports.
         let _ = self.queue.send(Batch { requests: batch, bytes });
-        if let Some(spooler) =
-            self.spooler.as_ref().filter(|_| before < self.limit && before + bytes >= self.limit)
-        {
+        // Not only when the limit is passed: the spooler may have looked before the batch was in the queue. Awake, it costs nothing.
+        if let Some(spooler) = self.spooler.as_ref().filter(|_| before + bytes >= self.limit) {
             spooler.unpark();
         }
     }
@@ -325,7 +324,7 @@ impl Spooler {
             if self.shared.line().failed.is_some() {
                 return;
             }
-            // Whoever passes the limit wakes it, be it awake or not.
+            // Whoever hands over beyond the limit wakes it.
             std::thread::park();
         }
     }
