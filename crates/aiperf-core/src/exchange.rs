@@ -92,9 +92,10 @@ pub struct Exchange {
     pub body: Vec<u8>,
     /// The reads that brought the body, in order; `body_len` strictly grows.
     pub reads: Vec<ReadMark>,
-    /// Bytes of request head and body written.
+    /// Bytes of request head and body written. With HTTP/2 those of the frames that carried them, heads of frames included; what
+    /// a connection says for all of its streams belongs to no request and is not counted.
     pub bytes_sent: u64,
-    /// Bytes of response head and body read, transfer coding included.
+    /// Bytes of response head and body read, transfer coding included; with HTTP/2 as above.
     pub bytes_received: u64,
     /// How it ended on the wire.
     pub disposition: Disposition,

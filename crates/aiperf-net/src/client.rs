@@ -89,6 +89,9 @@ enum End {
 
 /// The HTTP client of one shard. It stays on the thread that made it; any number of requests can be in flight, each on its
 /// own connection. Connections are kept last in, first out, so that few stay warm instead of many getting stale.
+///
+/// With HTTP/2, requests share connections, each of which has a task: requests must then be sent from a local runtime of tokio
+/// or within a `LocalSet`.
 #[derive(Debug)]
 pub struct Client {
     template: RequestTemplate,
@@ -299,7 +302,8 @@ impl Client {
             seen.exchange.reused = kept.is_some();
             let mut connection = match kept {
                 Some(connection) => connection,
-                None => self.connect(seen, Connection::open).await?,
+                // Much larger than what goes on afterwards, and over soon.
+                None => Box::pin(self.connect(seen, Connection::open)).await?,
             };
             seen.carry(Some(Carrier::Socket(Rc::clone(&connection.socket))));
             let mut request = self.template.request(&out.body, out.request_id, &out.correlation_id);
@@ -343,7 +347,7 @@ impl Client {
                 let Kept::One(mut own) = out.sticky.as_ref()?.kept.take()? else { return None };
                 let live = own.is_live();
                 self.count(|c| c.stale += u64::from(!live));
-                live.then_some(own)
+                live.then_some(*own)
             }
         }
     }
@@ -374,7 +378,7 @@ impl Client {
             ConnectionReuse::Never => {}
             ConnectionReuse::Sticky => {
                 if let Some(sticky) = &out.sticky {
-                    *sticky.kept.borrow_mut() = Some(Kept::One(connection));
+                    *sticky.kept.borrow_mut() = Some(Kept::One(Box::new(connection)));
                 }
             }
         }

@@ -7,6 +7,7 @@ use std::io;
 use aiperf_core::outcome::{Failure, FailureKind, Stage};
 use aiperf_core::time::ns_to_seconds;
 use aiperf_os::limits::Shortage;
+use rustls::AlertDescription;
 
 use crate::wire::Socket;
 
@@ -114,7 +115,14 @@ pub(crate) fn tls(authority: &str, error: &io::Error) -> Failure {
         // The peer hung up: as for AIPerf, the connection could not be made.
         None => ("ClientConnectorError", true),
     };
-    let message = format!("no TLS session with {authority}: {error}");
+    let message = match cause {
+        Some(rustls::Error::AlertReceived(AlertDescription::NoApplicationProtocol)) => {
+            format!(
+                "no TLS session with {authority}: it does not speak the version of HTTP that was asked for (ALPN)"
+            )
+        }
+        _ => format!("no TLS session with {authority}: {error}"),
+    };
     failure(FailureKind::Tls, Stage::Tls, type_name, message, retryable)
 }
 

@@ -57,6 +57,7 @@ impl Progress {
 
 /// Limits of a request, nanoseconds.
 #[derive(Debug, Clone, Copy, Default)]
+#[expect(clippy::struct_field_names, reason = "the unit is part of a time's name everywhere")]
 pub(crate) struct Limits {
     /// From the start until all is sent.
     pub(crate) send_ns: Option<u64>,
@@ -104,6 +105,8 @@ impl Limits {
             let sent_ns = progress.sent_ns();
             if sent_ns.is_some() {
                 send = None;
+            } else if let Some(carrier) = &*progress.carrier.borrow() {
+                carrier.wake_when_sent(cx.waker());
             }
             if send.as_mut().is_some_and(|alarm| alarm.rings(cx)) {
                 return Poll::Ready(Cut::Unsent);

@@ -68,6 +68,6 @@ pub struct Sticky {
 /// A connection of one session.
 #[derive(Debug)]
 pub(crate) enum Kept {
-    One(Connection),
+    One(Box<Connection>),
     Two(Rc<Shared>),
 }

@@ -1,6 +1,7 @@
 //! What has been seen of a request so far, and how far it came.
 
 use std::rc::Rc;
+use std::task::Waker;
 
 use aiperf_core::exchange::{Exchange, Stamps};
 use aiperf_core::outcome::{Disposition, Stage};
@@ -37,6 +38,13 @@ impl Carrier {
         match self {
             Self::Socket(socket) => socket.sent_ns(expected),
             Self::Stream(stream) => Some(stream.sent_ns.get()).filter(|ns| *ns > 0),
+        }
+    }
+
+    /// Has the task polled again when all is sent, where that is not its own doing.
+    pub(crate) fn wake_when_sent(&self, waker: &Waker) {
+        if let Self::Stream(stream) = self {
+            *stream.sent_waker.borrow_mut() = Some(waker.clone());
         }
     }
 
@@ -175,11 +183,10 @@ impl Seen {
         if !taken.is_empty() {
             e.body.extend_from_slice(taken);
             let read = socket.reads.get();
-            let mark = socket.mark(e.body.len());
             match e.reads.last_mut() {
                 // Several frames of one read are one mark.
-                Some(last) if self.marked_read == read => *last = mark,
-                _ => e.reads.push(mark),
+                Some(last) if self.marked_read == read => last.body_len = e.body.len() as u32,
+                _ => e.reads.push(socket.mark(e.body.len())),
             }
             self.marked_read = read;
             if self.watch.is_some() {

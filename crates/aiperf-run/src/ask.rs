@@ -15,6 +15,7 @@ use aiperf_net::{Client, Outgoing};
 use aiperf_tokens::TemplateFields;
 use bytes::Bytes;
 use serde_json::{Map, Value};
+use tokio::task::LocalSet;
 
 use crate::interrupt::Interrupt;
 
@@ -56,7 +57,8 @@ pub(crate) async fn count(asked: &Asked<'_>, body: &[u8]) -> Option<u64> {
             asked.interrupt.wait().await;
             CancelReason::Interrupted
         };
-        client.exchange(out, stopped).await
+        // Connections of HTTP/2 have tasks.
+        LocalSet::new().run_until(client.exchange(out, stopped)).await
     };
     let there = send(client(true)?, Bytes::new()).await;
     if there.status != Some(405) {

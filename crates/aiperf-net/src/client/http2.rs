@@ -131,7 +131,7 @@ impl Client {
     }
 
     async fn open_two(&self, two: &Two, seen: &mut Seen) -> Result<Rc<Shared>, Failure> {
-        self.connect(seen, async |wire| Shared::open(wire, &two.server).await).await
+        Box::pin(self.connect(seen, async |wire| Shared::open(wire, &two.server).await)).await
     }
 
     fn head(&self, out: &Outgoing) -> Request<()> {

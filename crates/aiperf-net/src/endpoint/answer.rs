@@ -144,17 +144,15 @@ impl<'b> Reader<'b> {
     ) -> Option<(Channel, Range<usize>)> {
         let text = String::from_utf8_lossy(data);
         let name = event.kind().and_then(|name| std::str::from_utf8(name).ok()).map(str::trim);
-        match self.object(&text, name, at_ns) {
-            Ok(place) => place.filter(|_| matches!(text, Cow::Borrowed(_))),
-            Err(_) => {
-                let mended = event.mended_data();
-                let mended = mended.as_deref().map(String::from_utf8_lossy);
-                if mended.is_none_or(|m| self.object(&m, name, at_ns).is_err()) {
-                    self.malformed(&text);
-                }
-                None
-            }
+        if let Ok(place) = self.object(&text, name, at_ns) {
+            return place.filter(|_| matches!(text, Cow::Borrowed(_)));
         }
+        let mended = event.mended_data();
+        let mended = mended.as_deref().map(String::from_utf8_lossy);
+        if mended.is_none_or(|m| self.object(&m, name, at_ns).is_err()) {
+            self.malformed(&text);
+        }
+        None
     }
 
     /// Whether any content was read.

@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::task::Waker;
 
 use aiperf_core::exchange::ReadMark;
 use aiperf_core::outcome::Stage;
@@ -31,6 +32,8 @@ pub(crate) struct StreamBook {
     pub(crate) end_ns: Cell<u64>,
     /// The last read with anything of the answer, when it returned.
     pub(crate) last_read_ns: Cell<u64>,
+    /// Who is to be told when it is sent: the write is another task's.
+    pub(crate) sent_waker: RefCell<Option<Waker>>,
     pub(crate) bytes_in: Cell<u64>,
     pub(crate) bytes_out: Cell<u64>,
     /// Bytes of the body that came in frames, and the reads that brought them.
@@ -67,13 +70,12 @@ impl StreamBook {
     fn body(&self, n: usize, socket: &Socket) {
         let body_len = self.body_len.get() + n;
         self.body_len.set(body_len);
-        let mark = socket.mark(body_len);
         let mut reads = self.reads.borrow_mut();
         let read = socket.reads.get();
         match reads.last_mut() {
             // Several frames of one read are one mark.
-            Some(last) if self.marked_read.get() == read => *last = mark,
-            _ => reads.push(mark),
+            Some(last) if self.marked_read.get() == read => last.body_len = body_len as u32,
+            _ => reads.push(socket.mark(body_len)),
         }
         self.marked_read.set(read);
     }
@@ -171,6 +173,9 @@ impl Book {
         unflushed.retain(|(place, stream)| match self.socket.sent_ns(*place) {
             Some(at_ns) => {
                 stream.sent_ns.set(at_ns);
+                if let Some(waker) = stream.sent_waker.take() {
+                    waker.wake();
+                }
                 false
             }
             None => true,

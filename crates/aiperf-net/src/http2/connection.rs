@@ -66,7 +66,10 @@ impl Drop for Shared {
 
 impl std::fmt::Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").field("streams", &self.streams).field("ended", &self.ended).finish()
+        f.debug_struct("Shared")
+            .field("streams", &self.streams)
+            .field("ended", &self.ended)
+            .finish_non_exhaustive()
     }
 }
 

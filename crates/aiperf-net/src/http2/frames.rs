@@ -28,12 +28,13 @@ pub(super) struct Frame {
 
 impl Frame {
     fn read(head: [u8; HEAD_LEN]) -> Self {
-        let [a, b, c, kind, flags, s, t, u, v] = head;
+        let number = |bytes: &[u8]| bytes.iter().fold(0, |n, byte| n << 8 | u32::from(*byte));
         Self {
-            kind,
-            flags,
-            stream: u32::from_be_bytes([s, t, u, v]) & 0x7fff_ffff,
-            len: u32::from_be_bytes([0, a, b, c]) as usize,
+            len: number(&head[..3]) as usize,
+            kind: head[3],
+            flags: head[4],
+            // The first bit is reserved.
+            stream: number(&head[5..]) & 0x7fff_ffff,
         }
     }
 

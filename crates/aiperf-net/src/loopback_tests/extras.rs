@@ -164,7 +164,7 @@ async fn race(plan: &EndpointPlan, close: fn(TcpStream), answer: &[u8]) -> (Exch
                 stream.write_all(PLAIN.as_bytes()).await.expect("the client reads");
             }
         }
-        pending().await
+        pending::<()>().await;
     };
     let requests = async {
         exchange(&client).await;

@@ -68,18 +68,20 @@ async fn answer_all(listener: &TcpListener, streams: u32) {
 }
 
 /// `requests` beside a `server` that need not come to its end.
-async fn beside<T>(requests: impl Future<Output = T>, server: impl Future<Output = ()>) -> T {
-    let both = async {
+fn beside<'a, T>(
+    requests: impl Future<Output = T> + 'a,
+    server: impl Future<Output = ()> + 'a,
+) -> Pin<Box<dyn Future<Output = T> + 'a>> {
+    Box::pin(async move {
         let mut server = pin!(server);
         let mut served = false;
         let mut requests = pin!(requests);
-        poll_fn(|cx| {
+        let both = poll_fn(|cx| {
             served = served || server.as_mut().poll(cx).is_ready();
             requests.as_mut().poll(cx)
-        })
-        .await
-    };
-    LocalSet::new().run_until(both).await
+        });
+        LocalSet::new().run_until(both).await
+    })
 }
 
 #[tokio::test]
@@ -106,7 +108,7 @@ async fn a_request_says_in_http2_what_it_says_in_http1() {
     };
     let (e, (request, body)) = beside(requests, server).await;
     assert_eq!((request.method().as_str(), request.uri().path()), ("POST", "/v1/chat/completions"));
-    assert_eq!(request.uri().authority().map(|a| a.as_str()), Some(url.authority().as_str()));
+    assert_eq!(request.uri().authority().map(http::uri::Authority::as_str), Some(url.authority().as_str()));
     assert_eq!(request.uri().scheme_str(), Some("http"));
     let names: Vec<&str> = request.headers().keys().map(http::HeaderName::as_str).collect();
     assert_eq!(
@@ -176,8 +178,8 @@ async fn connections_are_shared_up_to_the_streams_the_server_allows() {
                     exchange(&client)
                 )
             };
-            let ((a, b, c, d, e), ()) = tokio::join!(all, answers);
-            for e in [a, b, c, d, e] {
+            let (all, ()) = tokio::join!(all, answers);
+            for e in <[Exchange; 5]>::from(all) {
                 assert_eq!((&e.disposition, e.body.as_slice()), (&Disposition::Finished, &b"{}"[..]));
                 check_stamps(&e);
             }
@@ -263,7 +265,8 @@ async fn what_a_stream_takes_late_has_the_stamps_of_the_reads_that_brought_it() 
         }
         (tokio::join!(one, other), windows)
     };
-    let ((one, other), windows) = LocalSet::new().run_until(run).await;
+    let tasks = LocalSet::new();
+    let ((one, other), windows) = Box::pin(tasks.run_until(run)).await;
     for (index, e) in [one, other].iter().enumerate() {
         assert_eq!(e.body, format!("a{index}b{index}cc{index}d{index}").as_bytes());
         assert_eq!(e.disposition, Disposition::Finished);
@@ -282,7 +285,7 @@ async fn what_a_stream_takes_late_has_the_stamps_of_the_reads_that_brought_it() 
 async fn a_cancellation_breaks_the_stream_off_and_keeps_the_connection() {
     for size in [BODY.len(), 4 << 20] {
         let (listener, url) = listener().await;
-        let client = client(&plan_two(), &url);
+        let client = Rc::new(client(&plan_two(), &url));
         let (ended_to, ended) = oneshot::channel();
         let server = async {
             let mut server = accept_two(&listener, 10).await;
@@ -299,7 +302,10 @@ async fn a_cancellation_breaks_the_stream_off_and_keeps_the_connection() {
         };
         let requests = async {
             let out = Outgoing { cancel_after_ns: Some(0), body: vec![b'x'; size].into(), ..outgoing() };
-            let e = client.exchange(out, pending()).await;
+            // In a task of its own, which nothing but the sending wakes.
+            let alone = Rc::clone(&client);
+            let cancelled = tokio::task::spawn_local(async move { alone.exchange(out, pending()).await });
+            let e = cancelled.await.expect("no panic");
             (e, exchange(&client).await, ended.await.expect("the server saw it"))
         };
         let (e, after, (body, reason)) = beside(requests, server).await;
@@ -659,4 +665,44 @@ async fn trailers_and_heads_alone_are_answers() {
     assert_eq!(busy.reason, "Service Unavailable");
     check_stamps(&none);
     check_stamps(&busy);
+}
+
+#[tokio::test]
+async fn over_tls_the_server_has_to_choose_it() {
+    for (offered, speaks) in [(&b"h2"[..], true), (b"http/1.1", false)] {
+        let (_, server) = super::tls::certificate();
+        let mut server = rustls::ServerConfig::clone(&server);
+        server.alpn_protocols = vec![offered.to_vec()];
+        let acceptor = tokio_rustls::TlsAcceptor::from(std::sync::Arc::new(server));
+        let (listener, url) = listener().await;
+        let url = BaseUrl::parse(&format!("https://localhost:{}", url.port)).expect("a URL");
+        let client = client(&EndpointPlan { verify_tls: false, ..plan_two() }, &url);
+        let serve = async {
+            let Ok(stream) = acceptor.accept(accept(&listener).await).await else { return };
+            let mut server = h2::server::handshake(stream).await.expect("a client of HTTP/2");
+            while let Some(Ok((mut request, reply))) = server.accept().await {
+                assert_eq!(request.uri().scheme_str(), Some("https"));
+                tokio::task::spawn_local(async move {
+                    whole(request.body_mut()).await.expect("a whole body");
+                    answer(reply);
+                });
+            }
+        };
+        let requests = async { (exchange(&client).await, exchange(&client).await) };
+        let (one, other) = if speaks {
+            beside(requests, serve).await
+        } else {
+            let one = beside(exchange(&client), serve).await;
+            (one.clone(), one)
+        };
+        check_stamps(&one);
+        if speaks {
+            assert!(one.stamps.tls_ns.is_some() && other.reused && other.stamps.tls_ns.is_none());
+            assert_eq!((one.disposition, other.disposition), (Disposition::Finished, Disposition::Finished));
+        } else {
+            let f = failed(&one);
+            assert_eq!((f.kind, f.stage), (FailureKind::Tls, Stage::Tls));
+            assert!(f.message.contains("does not speak the version of HTTP"), "{}", f.message);
+        }
+    }
 }

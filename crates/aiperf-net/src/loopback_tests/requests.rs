@@ -68,3 +68,11 @@ async fn an_early_refusal_of_a_large_request_is_an_answer() {
     assert_eq!((e.status, e.body.as_slice()), (Some(413), &b"big!"[..]));
     check_stamps(&e);
 }
+
+#[tokio::test]
+async fn a_request_under_way_is_small() {
+    let (_listener, url) = listener().await;
+    let client = client(&plan(), &url);
+    let size = size_of_val(&client.exchange(outgoing(), pending()));
+    assert!(size <= 4096, "{size} bytes, and there may be ten thousand");
+}
