@@ -48,9 +48,14 @@ impl InFlight {
         self.level
     }
 
+    /// The time looked at, nanoseconds.
+    pub const fn length_ns(&self) -> u64 {
+        self.last_ns.saturating_sub(self.start_ns)
+    }
+
     /// Mean over time; `None` when no time went by.
     pub fn mean(&self) -> Option<f64> {
-        let length_ns = self.last_ns.saturating_sub(self.start_ns);
+        let length_ns = self.length_ns();
         (self.is_started && length_ns > 0).then(|| self.area as f64 / length_ns as f64)
     }
 

@@ -1,6 +1,6 @@
 //! Was the client the limit? All rules, in one place; docs/design/timing.md tells them to users.
 
-use aiperf_core::time::ns_to_ms;
+use aiperf_core::time::{NS_PER_S, ns_to_ms};
 
 use super::health::{Health, PhaseHealth, ShardHealth};
 
@@ -18,8 +18,10 @@ const WAITED: f64 = 0.05;
 const LOOP_LAG_NS: u64 = 1_000_000;
 /// A rate is not reached when more than this share of the arrivals (and more than one) is behind.
 const BEHIND: f64 = 0.02;
-/// A concurrency is not reached when the mean of what was held is below this share of it.
+/// A concurrency is not reached when the mean of what was held is below this share of it, over at least [`HELD_NS`]: in less, starting
+/// and ending take their part.
 const HELD: f64 = 0.90;
+const HELD_NS: u64 = NS_PER_S;
 /// The wall clock was set when it went further than this beside the monotonic one, nanoseconds.
 const STEP_NS: u64 = 5_000_000;
 /// The composer is late when more than this share of the requests had to wait for their prompt, one of them for
@@ -253,9 +255,9 @@ fn lateness(phase: &PhaseHealth, found: &mut Found) {
     let late = is_late(phase);
     if late {
         let why = if phase.asked.has_limit() {
-            ", the wait for a place under the limits of the plan included"
+            ", connecting and the wait for a place under the limits of the plan included"
         } else {
-            ""
+            ", connecting included"
         };
         let lag = phase.send_lag.map_or(String::new(), |lag| {
             format!(" (lag p50 {:.2} ms, p99 {:.2} ms{why})", ns_to_ms(lag.p50_ns), ns_to_ms(lag.p99_ns))
@@ -304,7 +306,8 @@ fn concurrency(phase: &PhaseHealth, found: &mut Found) {
     let sessions = phase.sessions();
     let held = if sessions.peak().is_some() { sessions } else { phase.in_flight() };
     let (Some(mean), Some(peak)) = (held.mean(), held.peak()) else { return };
-    let low = !phase.asked.is_ramped && mean < HELD * f64::from(asked);
+    let is_long = held.length_ns() >= HELD_NS && !phase.asked.is_ramped;
+    let low = is_long && mean < HELD * f64::from(asked);
     if peak < u64::from(asked) || low {
         let text =
             format!("Asked for {asked} sessions at once, held {mean:.1} on average and {peak} at most.");

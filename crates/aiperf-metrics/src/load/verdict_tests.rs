@@ -215,6 +215,14 @@ fn a_concurrency_that_was_not_reached_is_told() {
     sessions.close(10 * S);
     mostly.shards[0].sessions = sessions;
     assert_eq!(judged(mostly.clone()).1, vec![WarningCode::UnreachedConcurrency]);
+    let mut short = mostly.clone();
+    let mut sessions = InFlight::start(0);
+    for at in 0..64 {
+        sessions.add(at * MS);
+    }
+    sessions.close(64 * MS);
+    short.shards[0].sessions = sessions;
+    assert_eq!(judged(short).1, vec![], "in less than a second starting takes its part");
     mostly.asked.is_ramped = true;
     assert_eq!(judged(mostly.clone()).1, vec![], "a ramp asks for less in the beginning");
     mostly.asked.is_ramped = false;
