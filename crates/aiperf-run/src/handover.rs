@@ -492,7 +492,9 @@ mod tests {
             .collect();
         drop(handover);
         let items = take_all(&mut incoming);
-        shards.into_iter().for_each(|shard| shard.join().expect("no panic"));
+        for shard in shards {
+            shard.join().expect("no panic");
+        }
         assert!(items.iter().map(|item| item.number).eq(0..2 * EACH));
         let mut sent: Vec<u64> = items.iter().map(|item| item.exchange.bytes_sent - 10).collect();
         sent.sort_unstable();

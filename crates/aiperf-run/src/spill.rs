@@ -131,7 +131,9 @@ fn encode(number: u64, ended: &mut Ended, needs: &Needs, out: &mut Vec<u8>) -> i
     let list = own.list.clone();
     let head = Head { number, ticket: &ended.ticket, exchange: &ended.exchange, turn: &turn, list, lengths };
     let written = postcard::to_io(&head, &mut *out).map(|_| ());
-    parts.iter().for_each(|part| out.extend_from_slice(part));
+    for part in parts {
+        out.extend_from_slice(part);
+    }
     ended.exchange.body = answer;
     written.map_err(io::Error::other)
 }
