@@ -44,7 +44,7 @@ struct Metadata<'a> {
     request_end_ns: u64,
     phase_index: usize,
     scheduled_ns: Option<u64>,
-    send_start_ns: Option<u64>,
+    request_send_start_ns: Option<u64>,
     #[serde(borrow)]
     outcome: Cow<'a, str>,
 }
@@ -158,7 +158,7 @@ impl Line<'_> {
             .and_then(|(whole, free)| whole.checked_sub(free));
         WireFacts {
             dispatched_ns: Some(self.metadata.credit_issued_ns),
-            send_start_ns: self.metadata.send_start_ns,
+            send_start_ns: self.metadata.request_send_start_ns,
             headers_ns: self.metadata.request_ack_ns,
             connecting_ns: connecting,
             read_lag_ns: self.one("read_lag"),

@@ -33,15 +33,14 @@ fn report(done: Done) -> Done {
     Run::new("report out").run_in(done)
 }
 
-/// The metrics of a summary and what it says of errors.
+/// The metrics of both kinds of phases and what a summary says of errors.
 fn measured(summary: &Value) -> Vec<(&String, &Value)> {
-    let object = summary.as_object().expect("an object");
-    let is_measured = |key: &str, value: &Value| {
-        value.get("unit").is_some() || key == "warmup_metrics" || key == "error_summary"
-    };
-    object
-        .iter()
-        .filter(|(key, value)| is_measured(key, value) && !OF_THE_WINDOW.contains(&key.as_str()))
+    [summary, &summary["warmup_metrics"]]
+        .into_iter()
+        .filter_map(Value::as_object)
+        .flatten()
+        .filter(|(key, value)| value.get("unit").is_some() || *key == "error_summary")
+        .filter(|(key, _)| !OF_THE_WINDOW.contains(&key.as_str()))
         .collect()
 }
 
