@@ -110,12 +110,12 @@ impl Recounted {
 
 impl Needs {
     /// The body as it was sent, if somebody will look at it.
-    pub(crate) fn body<'a>(&self, ended: &'a Ended, turn: &TurnFacts) -> &'a [u8] {
+    pub(crate) fn body<'a>(self, ended: &'a Ended, turn: &TurnFacts) -> &'a [u8] {
         if self.raw || (self.uncounted && turn.is_part && turn.isl.is_none()) { &ended.body } else { &[] }
     }
 
     /// The turn alone, if somebody will look at it.
-    pub(crate) fn own(&self, number: u64, ended: &Ended, turn: &TurnFacts) -> OwnBody {
+    pub(crate) fn own(self, number: u64, ended: &Ended, turn: &TurnFacts) -> OwnBody {
         match self.recount.filter(|r| turn.made.is_some() && r.chooses(number)) {
             Some(_) => OwnBody::of(&ended.prepared, usize::from(ended.ticket.turn)),
             None => OwnBody::default(),

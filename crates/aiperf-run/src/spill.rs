@@ -77,7 +77,7 @@ impl SpillWriter {
         self.buffer.clear();
         let mut gathered = 0;
         for (number, ended) in (first..).zip(requests) {
-            encode(number, ended, &self.needs, &mut self.buffer)?;
+            encode(number, ended, self.needs, &mut self.buffer)?;
             gathered += 1;
             if self.buffer.len() >= PIECE {
                 pieces.push(self.piece(gathered)?);
@@ -121,7 +121,7 @@ struct Head<T, X, F> {
     lengths: [usize; 3],
 }
 
-fn encode(number: u64, ended: &mut Ended, needs: &Needs, out: &mut Vec<u8>) -> io::Result<()> {
+fn encode(number: u64, ended: &mut Ended, needs: Needs, out: &mut Vec<u8>) -> io::Result<()> {
     let turn = turn_of(ended);
     // The answer's bytes are written as they are, behind the rest.
     let answer = std::mem::take(&mut ended.exchange.body);
@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn what_is_not_whole_is_no_request() {
         let mut bytes = Vec::new();
-        encode(7, &mut toys::ended(0), &ALL, &mut bytes).expect("it encodes");
+        encode(7, &mut toys::ended(0), ALL, &mut bytes).expect("it encodes");
         assert!(decode(&bytes).is_some_and(|(item, rest)| item.number == 7 && rest.is_empty()));
         for cut in 0..bytes.len() {
             assert!(decode(&bytes[..cut]).is_none(), "{cut} bytes");
