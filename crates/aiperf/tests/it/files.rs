@@ -170,7 +170,9 @@ fn records_hold_the_keys_that_scripts_read() {
 #[test]
 fn the_level_says_which_files_there_are() {
     let summary = five("--export-level summary").expect_exit(0);
-    let without = USUAL.iter().filter(|n| **n != "profile_export.jsonl");
+    // Without records there is nothing to summarise again.
+    let of_records = ["profile_export.jsonl", "profile_export_run.json"];
+    let without = USUAL.iter().filter(|n| !of_records.contains(*n));
     assert_eq!(names(&summary), without.map(|n| (*n).to_owned()).collect());
     let raw = five("--export-level raw").expect_exit(0);
     assert_eq!(names(&raw), set(&USUAL).into_iter().chain(set(&["profile_export_raw.jsonl"])).collect());
@@ -197,6 +199,7 @@ fn a_prefix_names_the_files() {
             "mine.jsonl",
             "mine_console.txt",
             "mine_raw.jsonl",
+            "mine_run.json",
         ];
         assert_eq!(names(&done), set(&expected));
     }
