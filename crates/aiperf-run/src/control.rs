@@ -52,8 +52,6 @@ pub(crate) struct PhaseEnd {
     pub unsent: u64,
     /// Of the unsent, left out for want of a place.
     pub skipped: u64,
-    /// Sessions used up, so that the next phase goes on behind them.
-    pub sessions: u64,
     /// What each shard measured of itself.
     pub shards: Vec<ShardHealth>,
     /// CPU time of the whole process.
@@ -70,7 +68,6 @@ impl PhaseEnd {
             scheduled: 0,
             unsent: 0,
             skipped: 0,
-            sessions: 0,
             shards: Vec::new(),
             process: CpuShare::default(),
         }
@@ -173,7 +170,6 @@ impl Open {
             scheduled: counters.scheduled.load(Ordering::Relaxed),
             unsent: counters.unsent.load(Ordering::Relaxed),
             skipped: counters.skipped.load(Ordering::Relaxed),
-            sessions: counters.sessions.load(Ordering::Relaxed),
             shards: std::mem::take(&mut self.shards),
             process: self.used.unwrap_or_else(|| self.process.share()),
         }
@@ -189,7 +185,7 @@ impl Control {
         for (number, (plan, starts)) in phases.iter().enumerate() {
             let Some(composer) = ran.composer.take() else { break };
             let base = open.iter().map(|o| o.phase.counters.sessions.load(Ordering::Relaxed)).sum();
-            let (ring, filler) = match self.prepare(plan, starts, base, composer) {
+            let (ring, filler) = match prepare(plan, starts, base, composer) {
                 Ok(prepared) => prepared,
                 Err(problem) => {
                     ran.problems.push(problem);
@@ -219,26 +215,6 @@ impl Control {
         ran
     }
 
-    /// Starts to compose the sessions of a phase. `base` is the number of sessions that earlier phases used up.
-    fn prepare(
-        &self,
-        plan: &PhasePlan,
-        starts: &Starts,
-        base: u64,
-        composer: Composer,
-    ) -> Result<(Arc<Ring<Arc<Prepared>>>, JoinHandle<Filled>), RunError> {
-        let limit = most_sessions(plan, starts);
-        let ahead = Ahead { items: primed(plan, starts), bytes: READY_BYTES };
-        let ring = Arc::new(Ring::new(RING_SLOTS + 2 * most_at_once(plan) as usize, ahead));
-        let order = match starts {
-            Starts::Schedule(schedule) => Some(schedule.clone()),
-            Starts::Places | Starts::Arrivals | Starts::Ticks | Starts::Users(_) => None,
-        };
-        let sessions = Sessions { base, limit, warmup: plan.kind == PhaseKind::Warmup, order };
-        let filler = start_filler(composer, ring.clone(), sessions)?;
-        Ok((ring, filler))
-    }
-
     /// Waits until the first instant's sessions are ready; `false` when the user stopped the run before.
     async fn filled(&mut self, primed: u64, ring: &Ring<Arc<Prepared>>) -> bool {
         let interrupt = self.interrupt.clone();
@@ -255,14 +231,7 @@ impl Control {
     }
 
     /// Starts a phase on all shards.
-    fn start(
-        &mut self,
-        number: u16,
-        plan: &PhasePlan,
-        starts: &Starts,
-        base: u64,
-        ring: Arc<Ring<Arc<Prepared>>>,
-    ) -> Open {
+    fn start(&mut self, number: u16, plan: &PhasePlan, starts: &Starts, base: u64, ring: Bodies) -> Open {
         let mut ramps = Vec::new();
         let mut limit = |places: Option<u32>, ramp: Option<Ramp>, limited: Limited| {
             let curve = LimitCurve::new(places?, ramp.as_ref(), limited, self.seed, number);
@@ -336,7 +305,7 @@ impl Control {
             let due = async {
                 match due {
                     Some(at_ns) => {
-                        tokio::time::sleep(Duration::from_nanos(at_ns.saturating_sub(mono_ns()))).await
+                        tokio::time::sleep(Duration::from_nanos(at_ns.saturating_sub(mono_ns()))).await;
                     }
                     None => std::future::pending().await,
                 }
@@ -433,6 +402,28 @@ impl Control {
     }
 }
 
+/// Conversations on their way from the composer to the shards.
+type Bodies = Arc<Ring<Arc<Prepared>>>;
+
+/// Starts to compose the sessions of a phase. `base` is the number of sessions that earlier phases used up.
+fn prepare(
+    plan: &PhasePlan,
+    starts: &Starts,
+    base: u64,
+    composer: Composer,
+) -> Result<(Bodies, JoinHandle<Filled>), RunError> {
+    let limit = most_sessions(plan, starts);
+    let ahead = Ahead { items: primed(plan, starts), bytes: READY_BYTES };
+    let ring = Arc::new(Ring::new(RING_SLOTS + 2 * most_at_once(plan) as usize, ahead));
+    let order = match starts {
+        Starts::Schedule(schedule) => Some(schedule.clone()),
+        Starts::Places | Starts::Arrivals | Starts::Ticks | Starts::Users(_) => None,
+    };
+    let sessions = Sessions { base, limit, warmup: plan.kind == PhaseKind::Warmup, order };
+    let filler = start_filler(composer, ring.clone(), sessions)?;
+    Ok((ring, filler))
+}
+
 /// Most sessions that can start.
 fn most_sessions(plan: &PhasePlan, starts: &Starts) -> u64 {
     let there = match starts {
@@ -489,7 +480,7 @@ fn start_filler(
             // Being ahead must not cost the shards a core.
             aiperf_os::sched::lower_priority(5);
             let guard = CloseOnPanic(ring);
-            let result = composer.fill(&guard.0, sessions);
+            let result = composer.fill(&guard.0, &sessions);
             (composer, result)
         })
         .map_err(RunError::Thread)
@@ -522,12 +513,13 @@ mod tests {
                 let (tx, mut rx) = mpsc::unbounded_channel();
                 let events = events_tx.clone();
                 std::thread::spawn(move || {
-                    let Some(Command::Phase(phase)) = rx.blocking_recv() else { return };
-                    act(&phase);
-                    let _ = events.send(ShardEvent::Sent(phase.number));
-                    let _ = events.send(ShardEvent::Done(phase.number, Box::default()));
                     // As a shard does, it stays until nobody can command it.
-                    while rx.blocking_recv().is_some() {}
+                    while let Some(command) = rx.blocking_recv() {
+                        let Command::Phase(phase) = command else { continue };
+                        act(&phase);
+                        let _ = events.send(ShardEvent::Sent(phase.number));
+                        let _ = events.send(ShardEvent::Done(phase.number, Box::default()));
+                    }
                 });
                 tx
             })
@@ -546,8 +538,12 @@ mod tests {
     }
 
     fn run(control: &mut Control, plan: &PhasePlan, composer: Composer) -> Ran {
+        run_all(control, &[(plan.clone(), Starts::Places)], composer)
+    }
+
+    fn run_all(control: &mut Control, phases: &[(PhasePlan, Starts)], composer: Composer) -> Ran {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
-        runtime.block_on(control.run(&[(plan.clone(), Starts::Places)], composer))
+        runtime.block_on(control.run(phases, composer))
     }
 
     /// Takes session after session until there are no more.
@@ -568,7 +564,7 @@ mod tests {
     fn a_composer_that_fails_ends_the_phase_and_says_why() {
         let run = run(&mut control([take_all]), &toys::closed_loop(), toys::composer(3, Then::Error));
         assert!(matches!(run.problems[..], [RunError::Data(_)]), "{:?}", run.problems);
-        assert!(run.ends[0].sessions <= 3 && run.composer.is_some());
+        assert!(run.ends[0].scheduled == 0 && run.composer.is_some());
     }
 
     #[test]
@@ -610,12 +606,14 @@ mod tests {
     }
 
     #[test]
-    fn sessions_that_sent_nothing_are_not_used_up() {
+    fn a_phase_goes_on_behind_the_sessions_that_sent_something() {
         let plan = PhasePlan { requests: Some(100), ..toys::closed_loop() };
         let mut control = control([|phase| {
+            phase.counters.scheduled.store(phase.base, Ordering::Relaxed);
             phase.counters.sessions.store(7, Ordering::Relaxed);
         }]);
-        let run = run(&mut control, &plan, toys::composer(usize::MAX, Then::Error));
-        assert_eq!(run.ends[0].sessions, 7);
+        let phases = [(plan.clone(), Starts::Places), (plan.clone(), Starts::Places), (plan, Starts::Places)];
+        let run = run_all(&mut control, &phases, toys::composer(usize::MAX, Then::Error));
+        assert_eq!(run.ends.iter().map(|end| end.scheduled).collect::<Vec<_>>(), [0, 7, 14]);
     }
 }

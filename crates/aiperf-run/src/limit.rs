@@ -101,8 +101,8 @@ pub(crate) struct Limits {
 /// What a session holds under the limits while one of its turns is on the wire.
 #[derive(Debug, Default)]
 pub(crate) struct Places {
-    /// From the first turn to the last.
-    pub session: Option<Permit>,
+    /// From the first turn to the last: held, never looked at.
+    pub _session: Option<Permit>,
     /// From the send to the end.
     pub in_flight: Option<Permit>,
     /// From the send to the first content.
@@ -122,7 +122,7 @@ impl Limits {
             Some(limit) => limit.try_acquire().map(Some),
         };
         Some(Places {
-            session: take(&self.sessions)?,
+            _session: take(&self.sessions)?,
             in_flight: take(&self.in_flight)?,
             prefill: take(&self.prefills)?,
         })
@@ -131,8 +131,7 @@ impl Limits {
     /// All places that a session's first turn needs, once they are free. Always asked for in this order: who waits for a
     /// later one holds the earlier, never the other way round.
     pub(crate) async fn all(&self) -> Places {
-        let session = acquire(self.sessions.as_ref()).await;
-        let mut places = Places { session, ..Places::default() };
+        let mut places = Places { _session: acquire(self.sessions.as_ref()).await, ..Places::default() };
         self.for_turn(&mut places).await;
         places
     }
@@ -212,7 +211,9 @@ mod tests {
         for places in (0..2_000).map(|i| i % 9).chain([4]) {
             limit.set(places);
         }
-        threads.into_iter().for_each(|t| t.join().expect("no panic"));
+        for thread in threads {
+            thread.join().expect("no panic");
+        }
         assert_eq!((free(&limit), limit.owed.load(Ordering::Relaxed)), (4, 0));
     }
 

@@ -63,7 +63,7 @@ pub(crate) struct Users {
     /// Requests per second of all together.
     pub per_second: f64,
     /// How many at a time.
-    pub users: u32,
+    pub at_once: u32,
     /// Turns of a conversation in the mean.
     pub mean_turns: u32,
     /// Where their conversations come from.

@@ -113,7 +113,7 @@ impl Composer {
     }
 
     /// Fills `ring` with the sessions of a phase. Ends after the last one or when the ring closes.
-    pub(crate) fn fill(&mut self, ring: &Ring<Arc<Prepared>>, sessions: Sessions) -> Result<(), RunError> {
+    pub(crate) fn fill(&mut self, ring: &Ring<Arc<Prepared>>, sessions: &Sessions) -> Result<(), RunError> {
         let listed = sessions.order.as_ref().map(|schedule| schedule.entries());
         let limit = listed.map_or(u64::MAX, |entries| entries.len() as u64).min(sessions.limit);
         for session in 0..limit {
@@ -349,10 +349,9 @@ mod tests {
             Sessions { base: 2, limit: 3, warmup: false, order: None },
         ] {
             let ring = Ring::new(4, Ahead { items: 4, bytes: 0 });
-            let limit = sessions.limit;
-            composer.fill(&ring, sessions).expect("all is well");
+            composer.fill(&ring, &sessions).expect("all is well");
             let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-            let taken = (0..limit).map(|s| runtime.block_on(ring.take(s)).expect("it is there"));
+            let taken = (0..sessions.limit).map(|s| runtime.block_on(ring.take(s)).expect("it is there"));
             ids.extend(taken.map(|p| p.id.clone()));
         }
         (ids, composer.kept.len())

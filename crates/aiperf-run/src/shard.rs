@@ -171,7 +171,9 @@ async fn serve(setup: ShardSetup, clients: Vec<Client>) {
                 }
                 Some(Command::Cancel(reason)) => {
                     stopped = Some(reason);
-                    parts.iter().for_each(|part| part.cancel.fire(reason));
+                    for part in &parts {
+                        part.cancel.fire(reason);
+                    }
                 }
                 None => break,
             },
@@ -321,13 +323,13 @@ fn numbered((session, at_ns): (u64, u64)) -> Arrival {
 
 /// The sessions of users, as they start. Sessions are numbered behind `base` others when they take their conversation.
 fn arrivals_of(users: &Users, base: u64) -> impl Iterator<Item = Arrival> {
-    let Users { per_second, users, mean_turns, workload } = users;
-    let clock = UserClock::new(*per_second, *users);
+    let Users { per_second, at_once, mean_turns, workload } = users;
+    let clock = UserClock::new(*per_second, *at_once);
     let order = Sequential::new(workload.len());
     let turns_of = move |session| {
         u32::try_from(workload.turn_count(order.entry_for(base + session))).unwrap_or(u32::MAX)
     };
-    UserSessions::new(*per_second, *users, *mean_turns, turns_of).map(move |next| {
+    UserSessions::new(*per_second, *at_once, *mean_turns, turns_of).map(move |next| {
         let user = User { id: next.user, turns: next.turns, clock };
         Arrival { session: next.session, at_ns: next.start_ns, user: Some(user) }
     })

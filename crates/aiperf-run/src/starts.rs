@@ -39,7 +39,7 @@ fn starts(pacing: &Pacing, workload: &Arc<dyn Workload>) -> Result<Starts, RunEr
                 return Err(RunError::UsersOfOneTurn);
             }
             let workload = workload.clone();
-            Starts::Users(Arc::new(Users { per_second: *per_second, users: *users, mean_turns, workload }))
+            Starts::Users(Arc::new(Users { per_second: *per_second, at_once: *users, mean_turns, workload }))
         }
     })
 }

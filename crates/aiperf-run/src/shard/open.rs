@@ -11,6 +11,7 @@ use super::Shard;
 use super::part::{MaySend, Part};
 use super::session::{Arrival, Begin, User};
 use crate::limit::Places;
+use crate::phase::Starts;
 
 impl Shard {
     /// Starts each of this shard's sessions at its instant. `arrivals` are all of the phase, with their instants as offsets
@@ -18,8 +19,11 @@ impl Shard {
     pub(super) async fn open_loop(self: Rc<Self>, part: &Rc<Part>, arrivals: impl Iterator<Item = Arrival>) {
         let starting = self.start_gate(part);
         let phase = &part.phase;
-        // Sessions that are left out use up no conversation, so that they have numbers only when they start.
-        let is_numbered_late = phase.plan.saturation == Saturation::Skip && !phase.limits.are_none();
+        // Sessions that are left out use up no conversation, so that they have numbers only when they start. But what a schedule
+        // or a user's clock sends at an instant belongs to it.
+        let is_numbered_late = phase.plan.saturation == Saturation::Skip
+            && !phase.limits.are_none()
+            && matches!(phase.starts, Starts::Arrivals);
         let mut stopped_ns = None;
         for arrival in arrivals {
             let Arrival { session, at_ns: offset_ns, user } = arrival;
@@ -75,7 +79,12 @@ impl Shard {
         let places = if is_next { phase.limits.try_all() } else { None };
         match (&places, phase.plan.saturation) {
             (Some(_), _) | (None, Saturation::Queue) => {}
-            (None, Saturation::Skip) => return part.skip(at_ns),
+            (None, Saturation::Skip) => {
+                if let Some(session) = number {
+                    self.drop_prepared(part, session);
+                }
+                return part.skip(at_ns);
+            }
             (None, Saturation::Abort) => {
                 part.cut(at_ns);
                 return phase.stop.ask(CancelReason::Saturated);
@@ -86,13 +95,24 @@ impl Shard {
             return;
         }
         let arrival = Arrival { session, at_ns, user };
-        match places {
-            Some(places) => self.begin(part, arrival, places),
-            None => {
-                part.waiting.borrow_mut().push_back(arrival);
-                part.gate.notify_one();
-            }
+        if let Some(places) = places {
+            self.begin(part, arrival, places);
+        } else {
+            part.waiting.borrow_mut().push_back(arrival);
+            part.gate.notify_one();
         }
+    }
+
+    /// Takes what was prepared for a session that never starts, so that there is room for others.
+    fn drop_prepared(self: &Rc<Self>, part: &Rc<Part>, session: u64) {
+        let (shard, own) = (self.clone(), part.clone());
+        part.spawn(async move {
+            tokio::select! {
+                biased;
+                _ = own.phase.ring.take(session) => {}
+                () = shard.stopped(&own) => {}
+            }
+        });
     }
 
     fn begin(self: &Rc<Self>, part: &Rc<Part>, arrival: Arrival, places: Places) {
@@ -135,7 +155,9 @@ impl Shard {
             };
             let Some(places) = places.filter(|_| !part.phase.is_spent()) else {
                 let left = std::mem::take(&mut *part.waiting.borrow_mut());
-                left.iter().for_each(|arrival| part.cut(arrival.at_ns));
+                for arrival in left {
+                    part.cut(arrival.at_ns);
+                }
                 continue;
             };
             let next = part.waiting.borrow_mut().pop_front();

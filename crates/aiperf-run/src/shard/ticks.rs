@@ -4,6 +4,7 @@
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
+use aiperf_load::Stage;
 use aiperf_os::mono_ns;
 use tokio::sync::oneshot;
 
@@ -18,6 +19,7 @@ impl Shard {
         let phase = &part.phase;
         // Arrivals that nothing was there for are no part of the schedule.
         let mut idle_until_ns = 0;
+        let mut stopped_ns = None;
         for (number, offset_ns) in (0..).zip(arrivals) {
             let at_ns = phase.window.start_ns.saturating_add(offset_ns);
             if at_ns >= phase.window.sending_end_ns {
@@ -26,21 +28,31 @@ impl Shard {
             if !self.owns(number) || at_ns < idle_until_ns {
                 continue;
             }
-            if mono_ns() >= at_ns {
-                tokio::task::yield_now().await;
+            if stopped_ns.is_none() {
+                if mono_ns() >= at_ns {
+                    tokio::task::yield_now().await;
+                }
+                tokio::select! {
+                    biased;
+                    _ = part.cancel.wait() => stopped_ns = Some(mono_ns()),
+                    () = self.deadlines.until(at_ns) => {}
+                }
             }
-            tokio::select! {
-                biased;
-                _ = part.cancel.wait() => break,
-                () = self.deadlines.until(at_ns) => {}
-            }
-            if phase.is_spent() {
+            if stopped_ns.is_some_and(|stopped_ns| at_ns > stopped_ns) || phase.is_spent() {
                 break;
+            }
+            let may_begin = phase.window.admits(phase.next_session.load(Ordering::Relaxed));
+            if stopped_ns.is_some() || phase.window.stage(mono_ns()) != Stage::Sending {
+                // It came due before the stop, though the loop was too late for it.
+                if may_begin {
+                    part.cut(at_ns);
+                }
+                continue;
             }
             if part.give(at_ns) {
                 continue;
             }
-            if phase.window.admits(phase.next_session.load(Ordering::Relaxed)) {
+            if may_begin {
                 self.arrive(part, None, at_ns, None);
                 continue;
             }
