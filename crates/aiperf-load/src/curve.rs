@@ -23,7 +23,7 @@ const MOST_STEPS: u32 = 64;
 /// in equal steps at times drawn evenly from the ramp's duration by (seed, phase, step): one for each arrival per second of
 /// the way, but at least 10 and at most 1000.
 #[derive(Debug, Clone, PartialEq)]
-pub struct RateCurve {
+pub(crate) struct RateCurve {
     pieces: Vec<Piece>,
 }
 
@@ -53,7 +53,7 @@ enum Form {
 
 impl RateCurve {
     /// The curve of a plan in phase number `phase`.
-    pub fn new(plan: &RatePlan, seed: u64, phase: u16) -> Self {
+    pub(crate) fn new(plan: &RatePlan, seed: u64, phase: u16) -> Self {
         let mut curve = Self { pieces: Vec::new() };
         let ramp_end_ns = match plan.ramp {
             Some(ramp) if ramp.duration_ns > 0 => {
@@ -78,7 +78,7 @@ impl RateCurve {
     }
 
     /// The rate, if it is the same all the time.
-    pub fn steady(&self) -> Option<f64> {
+    pub(crate) fn steady(&self) -> Option<f64> {
         match self.pieces.as_slice() {
             [only] => Some(only.from),
             _ => None,
@@ -86,20 +86,23 @@ impl RateCurve {
     }
 
     /// Arrivals per second at `offset_ns` after the start. Where the rate jumps it has the new value already.
-    pub fn at(&self, offset_ns: u64) -> f64 {
+    #[cfg(test)]
+    pub(crate) fn at(&self, offset_ns: u64) -> f64 {
         let piece = self.piece_at(offset_ns);
         piece.value(piece.seconds_to(offset_ns))
     }
 
     /// Arrivals expected before `offset_ns`: the integral from the start to there.
-    pub fn integral(&self, offset_ns: u64) -> f64 {
+    #[cfg(test)]
+    pub(crate) fn integral(&self, offset_ns: u64) -> f64 {
         let piece = self.piece_at(offset_ns);
         piece.before + piece.area(piece.seconds_to(offset_ns))
     }
 
     /// The first moment at which the integral is `count`; `u64::MAX` if it never is or that is further away than the clock
     /// reaches.
-    pub fn inverse(&self, count: f64) -> u64 {
+    #[cfg(test)]
+    pub(crate) fn inverse(&self, count: f64) -> u64 {
         let next = self.pieces.partition_point(|p| p.before < count);
         let piece = &self.pieces[next.saturating_sub(1)];
         piece.reaches_ns(count - piece.before)
@@ -146,6 +149,7 @@ impl RateCurve {
         self.pieces.push(Piece { start_ns, seconds, from, to, form, before });
     }
 
+    #[cfg(test)]
     fn piece_at(&self, offset_ns: u64) -> &Piece {
         // The first piece begins at 0.
         &self.pieces[self.pieces.partition_point(|p| p.start_ns <= offset_ns) - 1]
@@ -153,6 +157,7 @@ impl RateCurve {
 }
 
 impl Piece {
+    #[cfg(test)]
     fn seconds_to(&self, offset_ns: u64) -> f64 {
         (offset_ns - self.start_ns) as f64 / NS
     }

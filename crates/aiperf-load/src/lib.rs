@@ -1,6 +1,6 @@
 //! When requests leave and when they stop: pure machines fed with time.
 //!
-//! - [`arrival`]: the instants of an open loop as integer nanoseconds computed from (plan, seed) alone, along a [`curve`];
+//! - [`arrival`]: the instants of an open loop as integer nanoseconds computed from (plan, seed) alone, along the rate's curve;
 //! - [`schedule`]: those of a workload that brings its own times; [`user_centric`]: those of users with clocks of their own;
 //! - [`limit_ramp`]: the way of a limit to its value;
 //! - [`window`]: what may still be sent and what must be dropped at a given moment; [`threshold`]: when failures end it;
@@ -11,7 +11,7 @@
 
 pub mod arrival;
 pub mod cancel_draw;
-pub mod curve;
+mod curve;
 pub mod limit_ramp;
 mod ramp;
 pub mod schedule;
@@ -23,7 +23,6 @@ pub mod window;
 
 pub use arrival::Arrivals;
 pub use cancel_draw::CancelDraw;
-pub use curve::RateCurve;
 pub use limit_ramp::{LimitCurve, Limited};
 pub use schedule::{FixedSchedule, ScheduleEntry, ScheduleError, ScheduleWindow};
 pub use targets::Targets;

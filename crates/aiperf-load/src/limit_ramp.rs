@@ -67,11 +67,6 @@ impl LimitCurve {
         Self { start, target, duration_ns: ramp.duration_ns, steps }
     }
 
-    /// The value it comes to and keeps.
-    pub const fn target(&self) -> u32 {
-        self.target
-    }
-
     /// The highest value it ever has.
     pub fn peak(&self) -> u32 {
         self.start.max(self.target)
@@ -88,13 +83,6 @@ impl LimitCurve {
             return Some(0);
         }
         (k > self.start && k <= self.target).then(|| self.step_ns(k - self.start))
-    }
-
-    /// When place number `k` (from 1) is taken away: from when on the limit is below `k`. `None` if it never is, or if there
-    /// never is such a place.
-    pub fn lost_ns(&self, k: u32) -> Option<u64> {
-        // On a way so short that its first step is at the start, the places above were never there.
-        (k > self.target && k <= self.limit_at(0)).then(|| self.step_ns(self.start - k + 1))
     }
 
     /// Every moment at which the limit changes, with the limit from there on; first the start of the phase.
@@ -161,7 +149,7 @@ mod tests {
     fn without_a_ramp_it_is_there_at_once() {
         let curve = LimitCurve::new(5, None, Limited::Sessions, 7, 1);
         assert_eq!((curve.limit_at(0), curve.limit_at(u64::MAX), curve.peak()), (5, 5, 5));
-        assert_eq!((curve.reached_ns(5), curve.reached_ns(6), curve.lost_ns(5)), (Some(0), None, None));
+        assert_eq!((curve.reached_ns(5), curve.reached_ns(6)), (Some(0), None));
         assert_eq!(curve.changes().collect::<Vec<_>>(), [(0, 5)]);
     }
 
@@ -184,7 +172,6 @@ mod tests {
         let curve = curve(2, 4, RampShape::Linear, Some(4.0));
         assert_eq!(curve.changes().collect::<Vec<_>>(), [(0, 4), (2 * S, 3), (4 * S, 2)]);
         assert_eq!(curve.peak(), 4);
-        assert_eq!([1, 2, 3, 4, 5].map(|k| curve.lost_ns(k)), [None, None, Some(4 * S), Some(2 * S), None]);
         assert_eq!([1, 4, 5].map(|k| curve.reached_ns(k)), [Some(0), Some(0), None]);
     }
 
@@ -249,8 +236,6 @@ mod tests {
             for k in 1..310 {
                 let first = changes.iter().find(|c| c.1 >= k).map(|c| c.0);
                 prop_assert_eq!(curve.reached_ns(k), first);
-                let last = first.and_then(|_| changes.iter().find(|c| c.1 < k && c.1 < start)).map(|c| c.0);
-                prop_assert_eq!(curve.lost_ns(k), last, "{} {:?}", k, changes);
             }
         }
     }

@@ -30,11 +30,6 @@ impl FailureThreshold {
         fires
     }
 
-    /// Whether it fired.
-    pub const fn has_fired(&self) -> bool {
-        self.has_fired
-    }
-
     /// Requests that failed, and all that ended.
     pub const fn counts(&self) -> (u64, u64) {
         (self.failed, self.ended)
@@ -48,13 +43,11 @@ mod tests {
     /// Numbers (from 1) of the requests at which it fires.
     fn fires(share: f64, concurrency: Option<u32>, outcomes: impl IntoIterator<Item = bool>) -> Vec<usize> {
         let mut threshold = FailureThreshold::new(share, concurrency);
-        let fired = outcomes
+        outcomes
             .into_iter()
             .enumerate()
-            .filter_map(|(i, failed)| threshold.note(failed).then_some(i + 1));
-        let fired: Vec<_> = fired.collect();
-        assert_eq!(threshold.has_fired(), !fired.is_empty());
-        fired
+            .filter_map(|(i, failed)| threshold.note(failed).then_some(i + 1))
+            .collect()
     }
 
     #[test]

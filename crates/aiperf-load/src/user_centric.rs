@@ -114,11 +114,6 @@ impl UserClock {
         Self { gap_ns: slot_ns(u64::from(users), per_second) }
     }
 
-    /// Time from one turn of a user to the next.
-    pub const fn gap_ns(self) -> u64 {
-        self.gap_ns
-    }
-
     /// When the turn behind one that was due at `due_ns` and ended at `end_ns` is due: a gap later, or at once when that is
     /// over. The turns behind a late one keep their gap to it.
     pub fn next_ns(self, due_ns: u64, end_ns: u64) -> u64 {
@@ -358,7 +353,6 @@ mod tests {
     #[test]
     fn a_late_turn_moves_those_behind_it() {
         let clock = UserClock::new(5.0, 10);
-        assert_eq!(clock.gap_ns(), 2 * NS_PER_S);
         assert_eq!(clock.next_ns(7, 100), 7 + 2 * NS_PER_S);
         assert_eq!(clock.next_ns(7, 9 * NS_PER_S), 9 * NS_PER_S);
     }
