@@ -6,6 +6,7 @@ pub mod clock;
 #[cfg(feature = "async")]
 pub mod deadlines;
 pub mod limits;
+pub mod load;
 #[cfg(feature = "async")]
 pub mod receive;
 pub mod sched;

@@ -21,6 +21,43 @@ pub fn process_usage() -> ProcessUsage {
     }
 }
 
+/// Memory of this process that is resident now, bytes; `None` where the platform does not tell.
+pub fn resident_bytes() -> Option<u64> {
+    #[cfg(target_os = "linux")]
+    {
+        resident_in(&std::fs::read_to_string("/proc/self/status").ok()?)
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        None
+    }
+}
+
+#[cfg(any(test, target_os = "linux"))]
+fn resident_in(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kibibytes * 1024)
+}
+
+/// Time that threads of this process could have run and waited for a core, summed over those that live, nanoseconds; `None` where
+/// [`ThreadUsage::waited_ns`] is.
+pub fn process_waited_ns() -> Option<u64> {
+    #[cfg(target_os = "linux")]
+    {
+        let threads = std::fs::read_dir("/proc/self/task").ok()?.flatten();
+        let waits = threads.filter_map(|thread| {
+            // A thread that ended since is told of no more.
+            waited_in(&std::fs::read_to_string(thread.path().join("schedstat")).ok()?)
+        });
+        waits.reduce(|a, b| a + b)
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        None
+    }
+}
+
 /// Reads what the children that ended and were waited for used together (the memory is the largest one's); zeros where the
 /// platform does not tell.
 pub fn ended_children_usage() -> ProcessUsage {
@@ -135,6 +172,16 @@ mod tests {
         assert_eq!(waited_in("0 0 0\n"), None);
         assert_eq!(waited_in(""), None);
         assert_eq!(waited_in("1 x 2"), None);
+    }
+
+    #[test]
+    fn what_is_resident_is_less_than_its_peak() {
+        assert_eq!(resident_in("Name:\tx\nVmRSS:\t    1024 kB\nThreads:\t1\n"), Some(1 << 20));
+        assert_eq!(resident_in("VmSize: 3 kB"), None);
+        if cfg!(target_os = "linux") {
+            let now = resident_bytes().expect("Linux tells");
+            assert!(now > 100_000 && process_usage().peak_rss_bytes > 100_000);
+        }
     }
 
     #[cfg(unix)]

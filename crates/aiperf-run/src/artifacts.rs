@@ -55,6 +55,11 @@ impl Folder {
         Ok(Self { dir: dir.to_owned(), prefix, _lock: lock })
     }
 
+    /// A folder for scratch files alone, which have no names: a run that keeps nothing leaves nothing in it.
+    pub(crate) fn unkept(dir: PathBuf) -> Self {
+        Self { dir, prefix: None, _lock: None }
+    }
+
     /// The folder itself.
     pub fn dir(&self) -> &Path {
         &self.dir

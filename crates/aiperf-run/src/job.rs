@@ -9,6 +9,7 @@ use aiperf_core::plan::{
     VerifyLengths,
 };
 use aiperf_core::ticket::Uuid;
+use aiperf_core::time::ClockAnchor;
 use aiperf_core::url::{BaseUrl, Scheme};
 use aiperf_data::{OpenContext, Visit, Workload};
 use aiperf_hub::Download;
@@ -21,7 +22,7 @@ use tokio::sync::mpsc;
 
 use crate::artifacts::{Folder, InputsFile, write_whole};
 use crate::ask::{self, Asked};
-use crate::control::{Control, Ran};
+use crate::control::{Control, PhaseEnd, Ran};
 use crate::count::{BodyCounter, changes_count};
 use crate::error::RunError;
 use crate::finish::{self, Finished};
@@ -88,6 +89,17 @@ pub struct Job {
     starts: Vec<Starts>,
 }
 
+/// What a run leaves for its end to word.
+pub(crate) struct Driven {
+    /// The clock at its start.
+    pub anchor: ClockAnchor,
+    pub ends: Vec<PhaseEnd>,
+    pub inputs: Option<InputsFile>,
+    pub collected: Collected,
+    pub server_count: Option<ServerCount>,
+    pub problems: Vec<RunError>,
+}
+
 impl Job {
     /// Opens the tokenizer, which is fetched first where it is missing and `download` allows it, and the dataset, and checks what
     /// address, headers and certificates ask of us.
@@ -128,13 +140,40 @@ impl Job {
         interrupt: &Arc<Interrupt>,
         screen: Screen,
     ) -> Result<RunEnd, RunError> {
+        let inputs = InputsFile::create(folder.inputs_json())?;
+        let Driven { anchor, ends, inputs, collected, server_count, problems } =
+            self.drive(folder, Some(inputs), interrupt, screen)?;
+        Ok(finish::finish(Finished {
+            plan: &self.plan,
+            run_id: &self.run_id,
+            folder,
+            anchor,
+            screen,
+            interrupted: interrupt.fired(),
+            workload: &*self.workload,
+            tokenizer: self.tokenizer.as_deref(),
+            ends,
+            inputs,
+            collected,
+            server_count,
+            problems,
+        }))
+    }
+
+    /// Runs all phases and reads all answers. An error means that nothing was sent.
+    pub(crate) fn drive(
+        &self,
+        folder: &Folder,
+        inputs: Option<InputsFile>,
+        interrupt: &Arc<Interrupt>,
+        screen: Screen,
+    ) -> Result<Driven, RunError> {
         let plan = &self.plan;
         let anchor = aiperf_os::anchor();
         let limits = aiperf_os::limits::raise_descriptor_limit();
         tracing::info!("descriptor limit {limits:?}, {} cores", aiperf_os::sched::cores());
         let (urls, simulated) = self.addresses()?;
 
-        let inputs = InputsFile::create(folder.inputs_json())?;
         let live = Arc::new(Live::default());
         let reader = Reader::new(ReaderSetup {
             plan,
@@ -204,7 +243,7 @@ impl Job {
             workload: self.workload.clone(),
             endpoint: self.endpoint.clone(),
             counter: self.counter(),
-            inputs: Some(inputs),
+            inputs,
             repeats: self.repeats(),
             must_count: must_count(plan),
         });
@@ -237,21 +276,8 @@ impl Job {
         if let Some((failed, ended)) = control.live.too_many().filter(|_| !control.is_stopped) {
             problems.push(RunError::TooManyFailures { failed, ended });
         }
-        Ok(finish::finish(Finished {
-            plan,
-            run_id: &self.run_id,
-            folder,
-            anchor,
-            screen,
-            interrupted: interrupt.fired(),
-            workload: &*self.workload,
-            tokenizer: self.tokenizer.as_deref(),
-            ends,
-            inputs: composer.and_then(Composer::finish),
-            collected,
-            server_count,
-            problems,
-        }))
+        let inputs = composer.and_then(Composer::finish);
+        Ok(Driven { anchor, ends, inputs, collected, server_count, problems })
     }
 
     /// Position of the conversation that is sent first.

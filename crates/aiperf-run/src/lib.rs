@@ -15,6 +15,7 @@ mod artifacts;
 mod ask;
 mod control;
 mod count;
+pub mod doctor;
 #[cfg(test)]
 mod ended_toys;
 mod error;

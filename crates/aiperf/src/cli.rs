@@ -5,12 +5,12 @@ use std::ffi::OsString;
 use aiperf_core::text::nearest;
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint};
 
-use crate::commands::{completions, config, profile, report, sim, tokenizer};
+use crate::commands::{completions, config, doctor, profile, report, sim, tokenizer};
 use crate::exit::{Exit, USAGE};
 use crate::output;
 
 /// Commands in the order of the help.
-const COMMANDS: [&str; 6] = ["profile", "sim", "report", "tokenizer", "config", "completions"];
+const COMMANDS: [&str; 7] = ["profile", "sim", "report", "doctor", "tokenizer", "config", "completions"];
 
 /// The whole command line, for help and shell completions.
 pub(crate) fn command() -> Command {
@@ -27,6 +27,7 @@ pub(crate) fn command() -> Command {
         .subcommand(aiperf_config::profile_command())
         .subcommand(sim::command())
         .subcommand(report::command())
+        .subcommand(doctor::command())
         .subcommand(tokenizer::command())
         .subcommand(
             Command::new("config")
@@ -95,6 +96,7 @@ fn dispatch_matches(matches: &ArgMatches) -> Exit {
     match matches.subcommand() {
         Some(("sim", m)) => sim::run(m),
         Some(("report", m)) => report::run(m),
+        Some(("doctor", m)) => doctor::run(m),
         Some(("tokenizer", m)) => tokenizer::run(m),
         Some(("config", m)) => config::run(m),
         Some(("completions", m)) => completions::run(m),

@@ -2,6 +2,7 @@
 
 pub(crate) mod completions;
 pub(crate) mod config;
+pub(crate) mod doctor;
 mod download;
 pub(crate) mod profile;
 pub(crate) mod report;

@@ -5,6 +5,7 @@ mod bad_lengths;
 mod bad_load;
 mod bad_servers;
 mod docs;
+mod doctor;
 mod endpoints;
 mod files;
 mod hub;
