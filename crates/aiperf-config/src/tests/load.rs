@@ -232,7 +232,7 @@ fn users_have_a_rate_a_number_and_several_turns() {
     let plan = good(&format!("-m m {users} --concurrency 5")).plan;
     assert_eq!(plan.phases[0].pacing, Pacing::UserCentric { per_second: 2.5, users: 20 });
     // Nobody asked for an end, and each user sends.
-    assert_eq!((plan.phases[0].requests, plan.phases[0].requests_are_default), (Some(20), true));
+    assert_eq!(plan.phases[0].requests, Some(20));
     assert_eq!(plan.phases[0].concurrency, Some(5));
     let file = File::new(
         "benchmark: {model: m, dataset: {turns: 3}, profiling: {type: user_centric, rate: 2, users: 4, requests: 9}}",
@@ -393,8 +393,7 @@ fn limits_are_held_to_what_they_limit() {
     let plan = good("-m m --streaming --request-rate 5 --prefill-concurrency 3 --max-in-flight 9 --saturation-policy abort").plan;
     let phase = &plan.phases[0];
     assert_eq!((phase.concurrency, phase.prefill_concurrency, phase.max_in_flight), (None, Some(3), Some(9)));
-    assert_eq!((phase.saturation, phase.concurrency_is_given), (Saturation::Abort, false));
-    assert!(good("-m m --concurrency 3").plan.phases[0].concurrency_is_given);
+    assert_eq!(phase.saturation, Saturation::Abort);
     for (line, expected) in [
         (
             "--prefill-concurrency 1",

@@ -46,12 +46,8 @@ pub struct PhasePlan {
     pub failed_threshold: Option<f64>,
     /// Starts as soon as the phase before it has sent its last request.
     pub seamless: bool,
-    /// The limit on sessions is one that was asked for, not the place that a closed loop must have.
-    pub concurrency_is_given: bool,
     /// Stop once this many requests were sent.
     pub requests: Option<u64>,
-    /// Nobody asked for an end, so that there is this cap on requests.
-    pub requests_are_default: bool,
     /// Start no more sessions than this; those that started go on to their last turn.
     pub sessions: Option<u64>,
     /// Stop sending after this long.
@@ -76,9 +72,7 @@ impl PhasePlan {
             cancellation: None,
             failed_threshold: None,
             seamless: false,
-            concurrency_is_given: false,
             requests: None,
-            requests_are_default: false,
             sessions: None,
             duration_ns: None,
             grace_ns: None,

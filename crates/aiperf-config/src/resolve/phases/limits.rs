@@ -12,7 +12,6 @@ use crate::row::row_of;
 #[derive(Debug)]
 pub(super) struct Limits {
     pub concurrency: Option<u32>,
-    pub concurrency_is_given: bool,
     pub concurrency_ramp: Option<Ramp>,
     pub prefill: Option<u32>,
     pub prefill_ramp: Option<Ramp>,
@@ -22,9 +21,8 @@ pub(super) struct Limits {
 
 impl<'a> Resolver<'a> {
     pub(super) fn limits(&mut self, source: Source<'a>, pacing: &Pacing) -> Limits {
-        let given = source.limit(|k| k.concurrency);
         // A closed loop has a limit, 1 when none is given; an open loop only has the one that is given.
-        let concurrency = given.or_else(|| pacing.is_closed_loop().then_some(1));
+        let concurrency = source.limit(|k| k.concurrency).or_else(|| pacing.is_closed_loop().then_some(1));
         let concurrency_ramp =
             self.ramp(source, |k| &k.concurrency_ramp, concurrency.is_some(), 0, "--concurrency");
         let prefill = self.prefill(source, concurrency);
@@ -33,15 +31,7 @@ impl<'a> Resolver<'a> {
         let in_flight = source.limit(|k| k.in_flight);
         let limited = concurrency.or(prefill).or(in_flight).is_some();
         let saturation = self.saturation(source, pacing, limited);
-        Limits {
-            concurrency,
-            concurrency_is_given: given.is_some(),
-            concurrency_ramp,
-            prefill,
-            prefill_ramp,
-            in_flight,
-            saturation,
-        }
+        Limits { concurrency, concurrency_ramp, prefill, prefill_ramp, in_flight, saturation }
     }
 
     fn prefill(&mut self, source: Source<'a>, concurrency: Option<u32>) -> Option<u32> {
