@@ -28,9 +28,9 @@ pub struct ClockHealth {
 /// Ended requests on their way to the reader.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HandOver {
-    /// Most requests that waited in memory at once.
+    /// Most requests that waited at once, in memory and in files.
     pub most_requests: u64,
-    /// Most bytes that waited in memory at once.
+    /// Most bytes of them, as they are in memory.
     pub most_bytes: u64,
     /// Requests that went through a file, because the reader was behind.
     pub spilled_requests: u64,
@@ -164,7 +164,7 @@ pub struct ShardHealth {
     pub shard: u16,
     /// Its thread: while it was sending, or the whole phase when that took less than a second.
     pub thread: CpuShare,
-    /// Deadline → woken, of every deadline of its timer.
+    /// Deadline → woken, of a deadline that it sets itself 100 times a second.
     pub loop_lag: LagHistogram,
     /// Requests on the wire, until it had sent its last one.
     pub in_flight: InFlight,
