@@ -36,23 +36,25 @@ impl Shard {
                     biased;
                     _ = part.cancel.wait() => stopped_ns = Some(mono_ns()),
                     () = self.deadlines.until(at_ns) => {}
+                    () = phase.reached_cap() => break,
                 }
             }
             if stopped_ns.is_some_and(|stopped_ns| at_ns > stopped_ns) || phase.is_spent() {
                 break;
             }
-            let may_begin = phase.window.admits(phase.next_session.load(Ordering::Relaxed));
             if stopped_ns.is_some() || phase.window.stage(mono_ns()) != Stage::Sending {
-                // It came due before the stop, though the loop was too late for it.
-                if may_begin {
-                    part.cut(at_ns);
+                // It came due before the stop, though the loop was too late for it. It takes a number, so that no more are cut than
+                // could have begun.
+                if !phase.window.admits(phase.next_session.fetch_add(1, Ordering::Relaxed)) {
+                    break;
                 }
+                part.cut(at_ns);
                 continue;
             }
             if part.give(at_ns) {
                 continue;
             }
-            if may_begin {
+            if phase.window.admits(phase.next_session.load(Ordering::Relaxed)) {
                 self.arrive(part, None, at_ns, None);
                 continue;
             }
@@ -92,8 +94,8 @@ impl Shard {
     pub(super) async fn tick(&self, part: &Part, ready_ns: u64) -> Option<u64> {
         tokio::select! {
             biased;
-            () = self.stopped(part) => return None,
             () = self.deadlines.until(ready_ns) => {}
+            () = self.stopped(part) => return None,
         }
         let (sender, at) = oneshot::channel();
         part.offer(ready_ns, sender);
