@@ -174,11 +174,12 @@ fn a_request_count_cuts_conversations_and_everything_adds_up() {
         assert_eq!((tally.sent, tally.completed), (10, 10), "{pace}: {tally:?}");
         let sessions = sessions(&done);
         assert!(sessions.len() >= 4 && sessions.iter().all(|s| s.len() <= 3), "{pace}");
-        // A turn is due so long after the end of the one before, and never sent earlier.
+        // A turn is ready so long after the end of the one before, and never sent earlier. At a rate it waits for an arrival.
         for turns in sessions.iter().flat_map(|s| s.windows(2)) {
             let at = |record: &Value, name: &str| record["metadata"][name].as_u64().expect("a time");
             let due = at(&turns[1], "scheduled_ns");
-            assert_eq!(due, at(&turns[0], "request_end_ns") + 1_000_000, "{pace}");
+            let ready = at(&turns[0], "request_end_ns") + 1_000_000;
+            assert!(due == ready || (due > ready && pace.contains("rate")), "{pace}: {due} for {ready}");
             assert!(at(&turns[1], "request_start_ns") >= due, "{pace}");
         }
     }

@@ -49,6 +49,14 @@ pub(crate) fn tls_server_with(
             .with_no_client_auth()
             .with_single_cert(identity.chain, identity.key)
             .expect("a key that fits");
+    server_of(config, reply)
+}
+
+/// The same of any identity, and of clients that it asks for theirs.
+pub(crate) fn server_of(
+    config: rustls::ServerConfig,
+    reply: impl Fn(&str) -> Reply + Send + Sync + 'static,
+) -> SocketAddr {
     let (config, reply) = (Arc::new(config), Arc::new(reply));
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
     let addr = listener.local_addr().expect("an address");
