@@ -17,7 +17,7 @@ use aiperf_core::url::BaseUrl;
 use aiperf_os::mono_ns;
 use http::Method;
 
-use crate::connection::{Broken, Connection};
+use crate::connection::{Broken, Connection, ReadBuffer, Unsent};
 use crate::dial::Dialer;
 use crate::endpoint::FirstContent;
 use crate::headers::RequestTemplate;
@@ -107,6 +107,7 @@ pub struct Client {
     keep_headers: bool,
     gets: bool,
     idle: RefCell<Vec<Connection>>,
+    buffer: ReadBuffer,
     /// In place of all that is about connections here, where HTTP/2 is spoken.
     two: Option<Two>,
     counters: Cell<Counters>,
@@ -159,6 +160,7 @@ impl Client {
             keep_headers: false,
             gets: false,
             idle: RefCell::new(Vec::new()),
+            buffer: ReadBuffer::new(),
             counters: Cell::new(Counters::default()),
         })
     }
@@ -303,17 +305,16 @@ impl Client {
             let mut connection = match kept {
                 Some(connection) => connection,
                 // Much larger than what goes on afterwards, and over soon.
-                None => Box::pin(self.connect(seen, Connection::open)).await?,
+                None => Box::pin(self.connect(seen, async |wire| Ok(Connection::new(wire)))).await?,
             };
             seen.carry(Some(Carrier::Socket(Rc::clone(&connection.socket))));
-            let mut request = self.template.request(&out.body, out.request_id, &out.correlation_id);
-            if self.gets {
-                *request.method_mut() = Method::GET;
-            }
+            let method = if self.gets { Method::GET } else { Method::POST };
+            let head = self.template.head(&method, out.body.len(), out.request_id, &out.correlation_id);
+            let request = Unsent::new(head, out.body.clone());
             // Now, for it may be dropped before it comes to its end.
             let reused = u64::from(seen.exchange.reused);
             self.count(|c| c.reused += reused);
-            match connection.exchange(request, seen, self.max_response_bytes).await {
+            match connection.exchange(request, seen, self.max_response_bytes, &self.buffer).await {
                 Ok(can_be_kept) => {
                     if can_be_kept {
                         self.keep(out, connection);

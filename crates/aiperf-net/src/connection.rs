@@ -1,24 +1,29 @@
-//! One connection and the requests it carries, one at a time.
+//! One connection of HTTP/1.1 and the requests it carries, one at a time.
 //!
 //! The task that waits for the answer drives the connection itself: there is no second task, no channel between threads and
-//! no wake-up between a byte's arrival and its stamp.
+//! no wake-up between a byte's arrival and its stamp. What a read brings is taken apart at once, so all connections of a client
+//! read into one buffer.
 
+use std::cell::RefCell;
 use std::future::poll_fn;
-use std::pin::{Pin, pin};
+use std::io::{self, IoSlice};
+use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 
-use aiperf_core::outcome::{Failure, Stage};
+use aiperf_core::outcome::Failure;
 use bytes::Bytes;
-use http::Request;
-use http_body_util::Full;
-use hyper::body::{Body as _, Incoming};
-use hyper::client::conn::http1::{Builder, Connection as Driver, SendRequest};
-use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::answer_reader::{AnswerReader, Head, Malformed, Takes};
 use crate::failure;
 use crate::seen::Seen;
 use crate::wire::{Pulse, Socket, Wire};
+
+/// Most bytes of one read.
+const READ: usize = 64 << 10;
+/// A body up to this long is copied behind its head: dearer for the kernel than the copy is a second part of a write.
+const JOINED: usize = 16 << 10;
 
 /// Why a connection did not carry a request to its end.
 #[derive(Debug)]
@@ -29,132 +34,166 @@ pub(crate) enum Broken {
     Failed(Failure),
 }
 
+/// What all connections of a client read into.
+#[derive(Debug)]
+pub(crate) struct ReadBuffer(RefCell<Box<[u8]>>);
+
+impl ReadBuffer {
+    pub(crate) fn new() -> Self {
+        Self(RefCell::new(vec![0; READ].into()))
+    }
+}
+
+/// A request, and how much of it is still to be written.
+#[derive(Debug)]
+pub(crate) struct Unsent {
+    head: Vec<u8>,
+    body: Bytes,
+    written: usize,
+    /// The socket has taken all of it.
+    is_flushed: bool,
+}
+
+impl Unsent {
+    pub(crate) fn new(mut head: Vec<u8>, body: Bytes) -> Self {
+        if body.len() > JOINED {
+            return Self { head, body, written: 0, is_flushed: false };
+        }
+        head.extend_from_slice(&body);
+        Self { head, body: Bytes::new(), written: 0, is_flushed: false }
+    }
+
+    /// Writes what is left. Frees it when it is written.
+    fn poll_write(&mut self, wire: &mut Wire, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.is_flushed {
+            return Poll::Ready(Ok(()));
+        }
+        while self.written < self.head.len() + self.body.len() {
+            let head = &self.head[self.written.min(self.head.len())..];
+            let body = &self.body[self.written.saturating_sub(self.head.len())..];
+            let wire = Pin::new(&mut *wire);
+            let written = if body.is_empty() {
+                wire.poll_write(cx, head)
+            } else {
+                wire.poll_write_vectored(cx, &[IoSlice::new(head), IoSlice::new(body)])
+            };
+            match ready!(written)? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                n => self.written += n,
+            }
+        }
+        ready!(Pin::new(wire).poll_flush(cx))?;
+        *self = Self { head: Vec::new(), body: Bytes::new(), written: 0, is_flushed: true };
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// Puts the pieces of an answer to what was seen.
+struct Taker<'a> {
+    seen: &'a mut Seen,
+    socket: &'a Socket,
+    cap: usize,
+}
+
+impl Takes for Taker<'_> {
+    fn head(&mut self, head: &Head<'_>) {
+        self.seen.head(head.status, head.reason, head.headers(), self.socket.arrived_ns.get(), head.length);
+    }
+
+    fn data(&mut self, data: &[u8]) -> bool {
+        self.seen.data(data, self.socket, self.cap)
+    }
+}
+
 /// A connection that speaks HTTP/1.1.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    sender: SendRequest<Full<Bytes>>,
-    driver: Driver<TokioIo<Wire>, Full<Bytes>>,
+    wire: Wire,
     pub(crate) socket: Rc<Socket>,
     /// Since when nobody uses it, monotonic.
     pub(crate) idle_since_ns: u64,
 }
 
 impl Connection {
-    /// HTTP over `wire`. Nothing is sent yet.
-    pub(crate) async fn open(wire: Wire) -> Result<Self, Failure> {
-        let socket = Rc::clone(wire.socket());
-        // Lenient where aiohttp is: what matters is the answer, not its headers' manners.
-        // How our own names are spelled comes with each request; to keep how the server spells its own would cost a second map.
-        let (sender, driver) = Builder::new()
-            .title_case_headers(true)
-            .allow_spaces_after_header_name_in_responses(true)
-            .allow_obsolete_multiline_headers_in_responses(true)
-            .ignore_invalid_headers_in_responses(true)
-            .handshake(TokioIo::new(wire))
-            .await
-            .map_err(|e| failure::http(&e, Stage::Send, false))?;
-        Ok(Self { sender, driver, socket, idle_since_ns: 0 })
+    /// HTTP over `wire`.
+    pub(crate) fn new(wire: Wire) -> Self {
+        Self { socket: Rc::clone(wire.socket()), wire, idle_since_ns: 0 }
     }
 
-    /// Whether an idle connection can carry a request: asks the socket, then lets HTTP (and TLS) look at what came.
+    /// Whether an idle connection can carry a request: asks the socket, then lets TLS look at what came.
     pub(crate) fn is_live(&mut self) -> bool {
         match self.socket.pulse() {
-            Pulse::Dead => return false,
-            Pulse::Quiet => {}
+            Pulse::Dead => false,
+            Pulse::Quiet => true,
             Pulse::Talking => {
-                // TLS session tickets are harmless, bytes of HTTP are not: the driver can tell.
-                self.socket.open_gate();
+                // TLS session tickets are harmless; bytes of HTTP are not, nor is an end.
+                let mut byte = [0];
+                let mut buf = ReadBuf::new(&mut byte);
                 let mut cx = Context::from_waker(Waker::noop());
-                if Pin::new(&mut self.driver).poll(&mut cx).is_ready() {
-                    return false;
-                }
+                Pin::new(&mut self.wire).poll_read(&mut cx, &mut buf).is_pending()
             }
         }
-        self.sender.is_ready()
     }
 
     /// Sends `request` and takes the whole answer into `seen`. `Ok(true)` when the connection can be kept.
     pub(crate) async fn exchange(
         &mut self,
-        request: Request<Full<Bytes>>,
+        mut request: Unsent,
         seen: &mut Seen,
         cap: usize,
+        buffer: &ReadBuffer,
     ) -> Result<bool, Broken> {
         let socket = Rc::clone(&self.socket);
         socket.begin();
         seen.marked_read = socket.reads.get();
-        let mut head = pin!(self.sender.try_send_request(request));
-        let mut body: Option<Incoming> = None;
-        let driver = &mut self.driver;
-        let mut open = true;
-        // Answer and body are only ever filled by polling the driver right here, so nothing else has to wake for them.
-        let mut quiet = Context::from_waker(Waker::noop());
-        poll_fn(|cx| {
+        let mut answer = AnswerReader::new();
+        let wire = &mut self.wire;
+        // A server may answer before it has the whole request, and then take no more of it.
+        let mut refused = None;
+        let kept = poll_fn(|cx| {
+            if refused.is_none()
+                && let Poll::Ready(Err(error)) = request.poll_write(wire, cx)
+            {
+                if socket.bytes_out.get() == 0 {
+                    return Poll::Ready(Err(Broken::NotSent));
+                }
+                refused = Some(error);
+            }
             loop {
-                socket.open_gate();
-                if open {
-                    open = Pin::new(&mut *driver).poll(cx).is_pending();
+                let mut room = buffer.0.borrow_mut();
+                let mut buf = ReadBuf::new(&mut room);
+                let read = ready!(Pin::new(&mut *wire).poll_read(cx, &mut buf));
+                let in_body = answer.has_head();
+                let stage = failure::stage(&socket, seen.expected);
+                let failed = |failure| Poll::Ready(Err(Broken::Failed(failure)));
+                if let Err(error) = read {
+                    return failed(failure::broken(&error, stage, in_body));
                 }
-                let mut progress = false;
-                if body.is_none() {
-                    match head.as_mut().poll(&mut quiet) {
-                        Poll::Ready(Ok(response)) => {
-                            let (parts, incoming) = response.into_parts();
-                            let length = incoming.size_hint().exact();
-                            seen.head(&parts, socket.arrived_ns.get(), length);
-                            body = Some(incoming);
-                        }
-                        Poll::Ready(Err(mut e)) => {
-                            if e.take_message().is_some() {
-                                return Poll::Ready(Err(Broken::NotSent));
-                            }
-                            let stage = failure::stage(&socket, seen.expected);
-                            return Poll::Ready(Err(Broken::Failed(failure::http(e.error(), stage, false))));
-                        }
-                        Poll::Pending => {}
+                let came = buf.filled();
+                if came.is_empty() {
+                    if answer.close() {
+                        return Poll::Ready(Ok(false));
                     }
+                    return failed(match refused.take() {
+                        Some(error) => failure::broken(&error, stage, in_body),
+                        None => failure::closed(stage, in_body),
+                    });
                 }
-                while let Some(incoming) = &mut body {
-                    match Pin::new(incoming).poll_frame(&mut quiet) {
-                        Poll::Ready(Some(Ok(frame))) => {
-                            progress = true;
-                            if let Some(data) = frame.data_ref()
-                                && !seen.data(data, &socket, cap)
-                            {
-                                return Poll::Ready(Err(Broken::Failed(failure::too_large(cap))));
-                            }
-                        }
-                        Poll::Ready(Some(Err(e))) => {
-                            return Poll::Ready(Err(Broken::Failed(failure::http(
-                                &e,
-                                Stage::InStream,
-                                true,
-                            ))));
-                        }
-                        Poll::Ready(None) => return Poll::Ready(Ok(())),
-                        Poll::Pending => break,
+                match answer.feed(came, &mut Taker { seen, socket: &socket, cap }) {
+                    Ok(_) if !answer.is_over() => {}
+                    Ok(over) => {
+                        let is_clean = over.is_empty() && request.is_flushed;
+                        return Poll::Ready(Ok(is_clean && answer.keeps_connection()));
                     }
-                }
-                if !open {
-                    let stage = failure::stage(&socket, seen.expected);
-                    return Poll::Ready(Err(Broken::Failed(failure::closed(stage, body.is_some()))));
-                }
-                if !progress && !socket.is_starved() {
-                    return Poll::Pending;
+                    Err(Malformed::Head(what)) => return failed(failure::not_http(what)),
+                    Err(Malformed::Body(what)) => return failed(failure::broken_body(what)),
+                    Err(Malformed::TooLarge) => return failed(failure::too_large(cap)),
                 }
             }
         })
         .await?;
-        // The end of the exchange is the read that brought it; what settling reads is not part of it.
+        // The end of the exchange is the read that brought it.
         seen.exchange.stamps.end_ns = socket.arrived_ns.get();
-        Ok(open && self.settle().await)
-    }
-
-    /// Lets HTTP close the exchange on its side; whether it is ready for the next one.
-    async fn settle(&mut self) -> bool {
-        self.socket.open_gate();
-        let driver = &mut self.driver;
-        let open = poll_fn(|cx| Poll::Ready(Pin::new(&mut *driver).poll(cx).is_pending())).await;
-        open && self.sender.is_ready()
+        Ok(kept)
     }
 }

@@ -1,7 +1,6 @@
 //! Failures of the transport, as data. Type names are those of the exceptions AIPerf's users know (aiohttp's), because their
 //! scripts group by them; messages are sentences without numbers that change from request to request, so equal failures add up.
 
-use std::error::Error as _;
 use std::io;
 
 use aiperf_core::outcome::{Failure, FailureKind, Stage};
@@ -205,28 +204,34 @@ pub(crate) fn closed(stage: Stage, in_body: bool) -> Failure {
     failure(kind, stage, "ServerDisconnectedError", message.to_owned(), true)
 }
 
-/// What the HTTP layer said, before (`in_body` false) or after the head of the answer was whole.
-pub(crate) fn http(error: &hyper::Error, stage: Stage, in_body: bool) -> Failure {
-    let io = error.source().and_then(|s| s.downcast_ref::<io::Error>());
-    if error.is_parse() {
-        let cause = error.source().map_or_else(|| error.to_string(), |s| format!("{error}: {s}"));
-        let message = format!("the answer is not HTTP/1.1: {cause}");
-        return failure(FailureKind::Protocol, stage, "ClientResponseError", message, false);
-    }
-    match io.map(|e| (e.kind(), e)) {
-        None | Some((io::ErrorKind::UnexpectedEof, _)) => closed(stage, in_body),
-        Some((io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData, e)) => {
-            let message = format!("the body of the answer is broken: {e}");
+/// What came has no head of HTTP/1.1.
+pub(crate) fn not_http(what: &str) -> Failure {
+    let message = format!("the answer is not HTTP/1.1: {what}");
+    failure(FailureKind::Protocol, Stage::InStream, "ClientResponseError", message, false)
+}
+
+/// A body is not coded as its head says.
+pub(crate) fn broken_body(what: &str) -> Failure {
+    let message = format!("the body of the answer is broken: {what}");
+    failure(FailureKind::Protocol, Stage::InStream, "ClientPayloadError", message, false)
+}
+
+/// The socket (or TLS) failed, before (`in_body` false) or after the head of the answer was whole.
+pub(crate) fn broken(error: &io::Error, stage: Stage, in_body: bool) -> Failure {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => closed(stage, in_body),
+        io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => {
+            let message = format!("the connection is broken: {error}");
             failure(FailureKind::Protocol, stage, "ClientPayloadError", message, false)
         }
-        Some((_, e)) if in_body => {
-            let message = format!("the connection broke before the end of the answer: {e}");
+        _ if in_body => {
+            let message = format!("the connection broke before the end of the answer: {error}");
             failure(FailureKind::Truncated, stage, "ClientPayloadError", message, true)
         }
-        Some((_, e)) => {
+        _ => {
             let kind =
                 if stage == Stage::InStream { FailureKind::Truncated } else { FailureKind::Disconnected };
-            let message = format!("the connection broke: {e}");
+            let message = format!("the connection broke: {error}");
             failure(kind, stage, "ClientOSError", message, true)
         }
     }

@@ -5,17 +5,17 @@
 //! x-api-key in place of Authorization, and anthropic-version. A later header of the same name (letter case ignored) replaces the
 //! earlier in its place, except that the affinity header always comes last and is always ours.
 
+use std::io::Write as _;
+
 use aiperf_core::plan::{EndpointKind, EndpointPlan};
 use aiperf_core::ticket::{SessionId, UUID_LEN, Uuid};
 use aiperf_core::url::BaseUrl;
 use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
-use http::{Extensions, Method, Request, Uri};
-use http_body_util::Full;
+use http::{Method, Request, Uri};
 
 use crate::NetError;
 use crate::endpoint::messages;
-use crate::header_case::spelling;
 use crate::proxy::Proxy;
 
 /// AIPerf names itself and its version; so do we, with ours.
@@ -48,8 +48,8 @@ pub(crate) struct RequestTemplate {
     headers: HeaderMap,
     /// Names that get an id or the length, and which.
     fills: Vec<(HeaderName, Fill)>,
-    /// Spelling of the names on the wire.
-    extensions: Extensions,
+    /// The head as bytes, cut where something is filled in, and what: all of it behind the method.
+    pieces: Vec<(Vec<u8>, Fill)>,
     /// Names as written, with what fills them, in order.
     list: Vec<(String, Fill)>,
     /// Size of the head without the digits of the length.
@@ -94,21 +94,40 @@ impl RequestTemplate {
                 fills.push((header, fill.clone()));
             }
         }
-        let extensions = spelling(list.iter().map(|(n, _)| n.as_str())).unwrap_or_default();
-        Ok(Self { uri, headers, fills, extensions, list, head_len })
+        let pieces = pieces(&target, &list);
+        Ok(Self { uri, headers, fills, pieces, list, head_len })
     }
 
-    /// One request.
-    pub(crate) fn request(
+    /// The head of a request with a body of `body_len` bytes, as it goes over HTTP/1.1.
+    pub(crate) fn head(
         &self,
-        body: &Bytes,
+        method: &Method,
+        body_len: usize,
         request_id: Uuid,
         correlation_id: &SessionId,
-    ) -> Request<Full<Bytes>> {
-        let mut request = Request::new(Full::new(body.clone()));
+    ) -> Vec<u8> {
+        // With room for a small body behind it.
+        let mut head = Vec::with_capacity(2 * self.head_len as usize + 128 + body_len.min(1 << 14));
+        head.extend_from_slice(method.as_str().as_bytes());
+        for (text, fill) in &self.pieces {
+            head.extend_from_slice(text);
+            let filled = match fill {
+                Fill::RequestId => write!(head, "{request_id}"),
+                Fill::CorrelationId => write!(head, "{correlation_id}"),
+                Fill::Length => write!(head, "{body_len}"),
+                Fill::Fixed(_) => Ok(()),
+            };
+            filled.expect("a vector takes all");
+        }
+        head.extend_from_slice(b"\r\n\r\n");
+        head
+    }
+
+    /// The head of a request with `body`, as it goes over HTTP/2.
+    pub(crate) fn request(&self, body: &Bytes, request_id: Uuid, correlation_id: &SessionId) -> Request<()> {
+        let mut request = Request::new(());
         *request.method_mut() = Method::POST;
         *request.uri_mut() = self.uri.clone();
-        *request.extensions_mut() = self.extensions.clone();
         let mut headers = self.headers.clone();
         let id = |id: String| HeaderValue::try_from(id).ok();
         let (request_id, correlation_id) = (id(request_id.to_string()), id(correlation_id.to_string()));
@@ -133,7 +152,6 @@ impl RequestTemplate {
         let kept = std::mem::take(&mut self.headers).into_iter();
         let kept = kept.filter_map(|(name, value)| Some((name?, value)));
         self.headers = kept.filter(|(name, _)| !NOT_IN_HTTP2.contains(&name.as_str())).collect();
-        self.extensions = Extensions::new();
         self.uri = uri;
         self
     }
@@ -160,6 +178,24 @@ impl RequestTemplate {
         let own = self.list.iter().filter(|(name, _)| !name.eq_ignore_ascii_case("host"));
         own.filter_map(|(name, fill)| Some((name.clone(), text(fill)?))).collect()
     }
+}
+
+/// The head behind its method, cut behind the name of each header that is filled in. The last one is: it is the length.
+fn pieces(target: &str, list: &[(String, Fill)]) -> Vec<(Vec<u8>, Fill)> {
+    let mut pieces = Vec::new();
+    let mut text = format!(" {target} HTTP/1.1").into_bytes();
+    for (name, fill) in list {
+        text.extend_from_slice(b"\r\n");
+        text.extend_from_slice(name.as_bytes());
+        text.extend_from_slice(b": ");
+        match fill {
+            Fill::Fixed(value) => text.extend_from_slice(value.as_bytes()),
+            Fill::RequestId | Fill::CorrelationId | Fill::Length => {
+                pieces.push((std::mem::take(&mut text), fill.clone()));
+            }
+        }
+    }
+    pieces
 }
 
 fn list(plan: &EndpointPlan, url: &BaseUrl) -> Result<Vec<(String, Fill)>, NetError> {

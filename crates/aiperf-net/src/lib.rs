@@ -7,13 +7,13 @@
 //!
 //! A request that fails is data in the `Exchange` or the [`Answer`]; [`NetError`] is only for what makes a run impossible.
 
+mod answer_reader;
 mod client;
 mod connection;
 mod dial;
 mod endpoint;
 mod error;
 mod failure;
-mod header_case;
 mod headers;
 mod http2;
 mod limits;

@@ -5,7 +5,6 @@ use std::task::Waker;
 
 use aiperf_core::exchange::{Exchange, Stamps};
 use aiperf_core::outcome::{Disposition, Stage};
-use http::response::Parts;
 
 use crate::endpoint::FirstContent;
 use crate::failure;
@@ -62,6 +61,16 @@ impl Carrier {
             Self::Socket(socket) => failure::stage(socket, expected),
             Self::Stream(stream) => stream.stage(),
         }
+    }
+}
+
+/// The value of a header; one that goes over several lines is one line.
+fn text(value: &[u8]) -> String {
+    let text = String::from_utf8_lossy(value);
+    if text.contains(['\r', '\n']) {
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    } else {
+        text.into_owned()
     }
 }
 
@@ -152,26 +161,34 @@ impl Seen {
     }
 
     /// Takes the head of the answer, which was whole at `at_ns`, and gets ready for a body of `length`, if it is told.
-    pub(crate) fn head(&mut self, parts: &Parts, at_ns: u64, length: Option<u64>) {
+    pub(crate) fn head<'a>(
+        &mut self,
+        status: u16,
+        reason: &str,
+        headers: impl Iterator<Item = (&'a str, &'a [u8])>,
+        at_ns: u64,
+        length: Option<u64>,
+    ) {
         let e = &mut self.exchange;
         e.stamps.headers_ns = Some(at_ns);
-        e.status = Some(parts.status.as_u16());
-        e.reason = match parts.extensions.get::<hyper::ext::ReasonPhrase>() {
-            Some(phrase) => String::from_utf8_lossy(phrase.as_bytes()).into_owned(),
-            None => parts.status.canonical_reason().unwrap_or("").to_owned(),
-        };
-        let text = |v: &http::HeaderValue| String::from_utf8_lossy(v.as_bytes()).into_owned();
-        e.content_type = parts.headers.get(http::header::CONTENT_TYPE).map(text);
+        e.status = Some(status);
+        reason.clone_into(&mut e.reason);
         // A redirect's target is told in the failure's message, so it is kept in any case.
-        let wanted = |n: &http::HeaderName| {
-            self.keep_headers || (*n == http::header::LOCATION && parts.status.is_redirection())
-        };
-        e.headers =
-            parts.headers.iter().filter(|(n, _)| wanted(n)).map(|(n, v)| (n.to_string(), text(v))).collect();
+        let is_redirect = (300..400).contains(&status);
+        for (name, value) in headers {
+            let is = |other: &str| name.eq_ignore_ascii_case(other);
+            if e.content_type.is_none() && is("content-type") {
+                e.content_type = Some(text(value));
+            }
+            if self.keep_headers || (is_redirect && is("location")) {
+                e.headers.push((name.to_ascii_lowercase(), text(value)));
+            }
+        }
         if let Some(length) = length {
             e.body.reserve(length.min(TRUSTED_LENGTH) as usize);
         }
-        if self.watch.is_some() && !(parts.status.is_success() && self.exchange.is_event_stream()) {
+        let is_success = (200..300).contains(&status);
+        if self.watch.is_some() && !(is_success && self.exchange.is_event_stream()) {
             self.unwatch();
         }
     }

@@ -1,10 +1,7 @@
-//! The socket under HTTP: every read is stamped (by the kernel where what was read came in, and where it returns), bytes are
-//! counted, and one read at a time is let through.
+//! The socket under HTTP: every read is stamped (by the kernel where what was read came in, and where it returns), and bytes are
+//! counted.
 //!
-//! The gate is what makes chunk stamps exact. HTTP decoding sits between the socket and us and could read on before its
-//! caller took what the earlier read brought. So after a read that brought bytes, the gate is shut: further reads are
-//! "not ready" until the connection's driver has taken every frame and opens it again. Then the stamp of the last read is
-//! the stamp of every byte taken, whatever the decoder does inside.
+//! Who reads takes what a read brought before it reads on, so the stamp of the last read is the stamp of every byte taken.
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, IoSlice};
@@ -93,9 +90,6 @@ pub(crate) struct Socket {
     pub(crate) bytes_out: Cell<u64>,
     /// `bytes_out` and the last write when the socket last had taken everything.
     flushed: Cell<(u64, u64)>,
-    gate_open: Cell<bool>,
-    /// A read was refused by the gate.
-    starved: Cell<bool>,
 }
 
 impl Socket {
@@ -121,8 +115,6 @@ impl Socket {
             bytes_in: Cell::new(0),
             bytes_out: Cell::new(0),
             flushed: Cell::new((0, 0)),
-            gate_open: Cell::new(true),
-            starved: Cell::new(false),
         })
     }
 
@@ -136,17 +128,6 @@ impl Socket {
         self.bytes_in.set(0);
         self.bytes_out.set(0);
         self.flushed.set((0, 0));
-    }
-
-    /// Lets one more read through.
-    pub(crate) fn open_gate(&self) {
-        self.gate_open.set(true);
-        self.starved.set(false);
-    }
-
-    /// Whether a read was refused since the gate was opened, so that the reader has to be asked again.
-    pub(crate) fn is_starved(&self) -> bool {
-        self.starved.get()
     }
 
     /// When the last of `bytes` bytes was handed to the kernel, if that many were.
@@ -266,7 +247,7 @@ impl AsyncWrite for Stamped {
     }
 }
 
-/// What HTTP is spoken over: counts its bytes and keeps the gate.
+/// What HTTP is spoken over: counts its bytes.
 #[derive(Debug)]
 pub(crate) enum Wire {
     Plain(Stamped),
@@ -296,10 +277,6 @@ impl AsyncRead for Wire {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if !self.socket().gate_open.get() {
-            self.socket().starved.set(true);
-            return Poll::Pending;
-        }
         let before = buf.filled().len();
         let read = match &mut *self {
             Self::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
@@ -308,7 +285,6 @@ impl AsyncRead for Wire {
         let n = buf.filled().len() - before;
         if n > 0 {
             let socket = self.socket();
-            socket.gate_open.set(false);
             socket.reads.set(socket.reads.get() + 1);
             socket.bytes_in.set(socket.bytes_in.get() + n as u64);
         }
@@ -363,8 +339,6 @@ impl AsyncWrite for Wire {
 
 #[cfg(test)]
 mod tests {
-    use std::future::poll_fn;
-
     use tokio::io::AsyncWriteExt;
     use tokio::net::TcpListener;
 
@@ -375,35 +349,6 @@ mod tests {
         let client = TcpStream::connect(listener.local_addr().expect("an address")).await.expect("connects");
         let (server, _) = listener.accept().await.expect("accepts");
         (Wire::Plain(Stamped(Socket::new(Stream::Tcp(client), None))), server)
-    }
-
-    /// Reads at most one byte; `None` when the wire says it is not ready.
-    async fn read_byte(wire: &mut Wire) -> Option<u8> {
-        let mut byte = [0];
-        let mut buf = ReadBuf::new(&mut byte);
-        let ready = poll_fn(|cx| Poll::Ready(Pin::new(&mut *wire).poll_read(cx, &mut buf).is_ready())).await;
-        ready.then(|| buf.filled()[0])
-    }
-
-    #[tokio::test]
-    async fn one_read_goes_through_the_gate_at_a_time() {
-        let (mut wire, mut server) = pair().await;
-        server.write_all(b"ab").await.expect("writes");
-        let first = loop {
-            match read_byte(&mut wire).await {
-                Some(byte) => break byte,
-                None => tokio::task::yield_now().await,
-            }
-        };
-        let socket = Rc::clone(wire.socket());
-        let stamp = socket.last_read_ns.get();
-        assert_eq!((first, socket.is_starved(), socket.reads.get()), (b'a', false, 1));
-        assert_eq!(read_byte(&mut wire).await, None, "more is there, and has to wait");
-        assert!(socket.is_starved());
-        assert_eq!((socket.last_read_ns.get(), socket.reads.get()), (stamp, 1));
-        socket.open_gate();
-        assert_eq!(read_byte(&mut wire).await, Some(b'b'));
-        assert!(socket.last_read_ns.get() >= stamp && socket.bytes_in.get() == 2);
     }
 
     #[tokio::test]

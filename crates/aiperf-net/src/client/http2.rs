@@ -135,12 +135,11 @@ impl Client {
     }
 
     fn head(&self, out: &Outgoing) -> Request<()> {
-        let (mut head, _) =
-            self.template.request(&out.body, out.request_id, &out.correlation_id).into_parts();
+        let mut head = self.template.request(&out.body, out.request_id, &out.correlation_id);
         if self.gets {
-            head.method = Method::GET;
+            *head.method_mut() = Method::GET;
         }
-        head.version = Version::HTTP_2;
-        Request::from_parts(head, ())
+        *head.version_mut() = Version::HTTP_2;
+        head
     }
 }

@@ -185,7 +185,9 @@ impl Shared {
         let (parts, incoming) = response.into_parts();
         let length = parts.headers.get(header::CONTENT_LENGTH);
         let length = length.and_then(|v| v.to_str().ok()).and_then(|v| v.parse().ok());
-        seen.head(&parts, book.head_ns.get(), length);
+        let reason = parts.status.canonical_reason().unwrap_or("");
+        let headers = parts.headers.iter().map(|(n, v)| (n.as_str(), v.as_bytes()));
+        seen.head(parts.status.as_u16(), reason, headers, book.head_ns.get(), length);
         take(incoming, seen, cap).await.map_err(|error| match error {
             Some(error) => stream.broken(&error, &book, true),
             None => Broken::Failed(failure::too_large(cap)),

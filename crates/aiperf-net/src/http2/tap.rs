@@ -25,7 +25,6 @@ impl AsyncRead for Tap {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         // What is read is noted with its stamp at once, so one read need not wait for another's bytes to be taken.
-        self.book.socket.open_gate();
         let before = buf.filled().len();
         let read = Pin::new(&mut self.wire).poll_read(cx, buf);
         self.book.read(&buf.filled()[before..]);
