@@ -92,10 +92,11 @@ impl Shard {
         let turns = user.map_or(usize::MAX, |user| user.turns as usize).min(prepared.turns.len());
         for (turn, request) in prepared.turns[..turns].iter().enumerate() {
             if let Some(at_ns) = scheduled_ns.filter(|_| turn > 0) {
+                // A turn that is due looks for a stop when it claims its send, not here: that would take the lock all shards share.
                 tokio::select! {
                     biased;
-                    () = self.stopped(part) => return,
                     () = self.deadlines.until(at_ns) => {}
+                    () = self.stopped(part) => return,
                 }
             }
             if !phase.limits.are_none() {
@@ -122,9 +123,6 @@ impl Shard {
             phase.counters.scheduled.fetch_add(1, Ordering::Relaxed);
             phase.counters.sessions.fetch_max(session + 1, Ordering::Relaxed);
             let is_last_turn = turn + 1 == turns;
-            if is_last_turn {
-                sender.take();
-            }
             let ticket = Ticket {
                 phase: phase.number,
                 session,
@@ -149,6 +147,10 @@ impl Shard {
                 phase.to_targets[target].fetch_add(1, Ordering::Relaxed);
             }
             part.meter(|meter| meter.in_flight().add(dispatched_ns));
+            // Behind the meter: the last one to go ends the time that it measures.
+            if is_last_turn {
+                sender.take();
+            }
             let exchange = self.clients[target].exchange(out, part.cancel.wait()).await;
             part.meter(|meter| meter.in_flight().remove(exchange.stamps.end_ns));
             drop((prefill.take(), places.in_flight.take()));
