@@ -244,9 +244,10 @@ fn a_limit_on_sessions_falls_along_its_ramp() {
         running.signal("INT");
         assert_eq!(running.finish().expect_exit(130).tally().cancelled, 5, "{pace}");
     }
+    // Five at a time send no more than 400 in the 0.4 s, and one after the other the rest takes more than a second.
     let done = Run::profile("sim://?ttft=5&itl=0")
         .args("--concurrency 1 --concurrency-ramp-from 5 --concurrency-ramp-duration 0.4")
-        .args("--benchmark-duration 1.8")
+        .args("--request-count 620")
         .run()
         .expect_exit(0);
     let lives = lives(&done);
