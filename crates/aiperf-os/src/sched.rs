@@ -30,7 +30,9 @@ pub fn lower_priority(steps: i32) -> bool {
                     return false;
                 }
             }
-            libc::setpriority(libc::PRIO_PROCESS, 0, steps) == 0
+            // From where the process is: a run that was given a high priority gives its readers some of it.
+            let nice = libc::getpriority(libc::PRIO_PROCESS, 0);
+            libc::setpriority(libc::PRIO_PROCESS, 0, nice + steps) == 0
         }
     }
     #[cfg(not(target_os = "linux"))]
@@ -56,6 +58,23 @@ mod tests {
             assert_eq!(done, (true, true));
         }
         assert!(cores() >= 1);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn steps_are_counted_from_where_the_thread_is() {
+        let nice = || {
+            // SAFETY: integers in, an integer out.
+            unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }
+        };
+        let done = std::thread::spawn(move || {
+            let before = nice();
+            let granted = [lower_priority(2), lower_priority(3)];
+            // The kernel has no nicer value than this.
+            (granted, nice(), (before + 5).min(19))
+        });
+        let (granted, after, expected) = done.join().expect("no panic");
+        assert_eq!((granted, after), ([true, true], expected));
     }
 
     #[cfg(target_os = "linux")]
