@@ -175,7 +175,10 @@ fn a_fixed_schedule_is_reproduced() {
         assert_eq!(server.requests().len(), n);
         // No request leaves before its time, and ids are those of every run.
         let records = by_session(&done);
-        let body: Value = serde_json::from_slice(&server.requests()[0].body).expect("JSON");
+        let id = records[0]["metadata"]["x_request_id"].as_str();
+        let seen = server.requests();
+        let of_first = seen.iter().find(|request| request.header("X-Request-ID") == id).expect("it came");
+        let body: Value = serde_json::from_slice(&of_first.body).expect("JSON");
         assert_eq!(body["messages"][0]["content"], first, "{args}");
         for record in &records {
             assert!(at(record, "scheduled_ns") <= at(record, "credit_issued_ns"), "{record}");
