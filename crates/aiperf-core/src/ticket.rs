@@ -1,6 +1,6 @@
 //! Names of one request: where it stands in the plan and under which ids it travels.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -41,7 +41,7 @@ impl fmt::Display for Uuid {
 pub enum SessionId {
     /// Random, so that no two sessions of any runs share it.
     Random(Uuid),
-    /// The same in every run of the plan: a fixed schedule's conversation, or the number of a user. Visible ASCII.
+    /// The same in every run of the plan: a fixed schedule's conversation, or the number of a user. See [`SessionId::fixed`].
     Fixed(#[serde(serialize_with = "write_shared", deserialize_with = "read_shared")] Arc<str>),
 }
 
@@ -54,6 +54,24 @@ fn read_shared<'de, D: Deserializer<'de>>(from: D) -> Result<Arc<str>, D::Error>
 }
 
 impl SessionId {
+    /// One that is `text`. It travels in a header, which must not end before it does: control characters, be they a file's, are
+    /// written as `%` and two hexadecimal digits.
+    pub fn fixed(text: &str) -> Self {
+        if !text.contains(|c: char| c.is_ascii_control()) {
+            return Self::Fixed(text.into());
+        }
+        let mut safe = String::with_capacity(text.len() + 8);
+        for c in text.chars() {
+            if c.is_ascii_control() {
+                // Writing to a String cannot fail.
+                let _ = write!(safe, "%{:02X}", u32::from(c));
+            } else {
+                safe.push(c);
+            }
+        }
+        Self::Fixed(safe.into())
+    }
+
     /// Length of its text, bytes.
     pub fn text_len(&self) -> usize {
         match self {
@@ -114,5 +132,13 @@ mod tests {
         assert_eq!(Uuid::from_random(0).to_string(), "00000000-0000-4000-8000-000000000000");
         let each_place = Uuid::from_random(0x0123_4567_89ab_0def_8123_4567_89ab_cdef);
         assert_eq!(each_place.to_string(), "01234567-89ab-4def-8123-456789abcdef");
+    }
+
+    #[test]
+    fn an_id_of_a_file_cannot_end_its_header() {
+        assert_eq!(SessionId::fixed("a b-\u{e9}%0A").to_string(), "a b-\u{e9}%0A");
+        let id = SessionId::fixed("x\r\nX-Other: 1\0\u{7f}");
+        assert_eq!(id.to_string(), "x%0D%0AX-Other: 1%00%7F");
+        assert_eq!(id.text_len(), id.to_string().len());
     }
 }

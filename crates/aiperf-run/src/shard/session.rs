@@ -208,8 +208,8 @@ impl Shard {
     /// The id under which a session travels; AIPerf's, where it is the same in every run.
     fn name(&self, phase: &Phase, prepared: &Prepared, user: Option<User>) -> SessionId {
         match (&phase.starts, user) {
-            (Starts::Schedule(_), _) => SessionId::Fixed(format!("fixed-schedule-{}", prepared.id).into()),
-            (_, Some(user)) => SessionId::Fixed(user.id.to_string().into()),
+            (Starts::Schedule(_), _) => SessionId::fixed(&format!("fixed-schedule-{}", prepared.id)),
+            (_, Some(user)) => SessionId::fixed(&user.id.to_string()),
             _ => self.ids.take().into(),
         }
     }
