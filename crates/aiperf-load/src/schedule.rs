@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use aiperf_core::time::NS_PER_S;
+
 /// What part of a workload's times is used, and which time is the start of the phase. Nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ScheduleWindow {
@@ -65,6 +67,18 @@ impl FixedSchedule {
     /// All sessions in the order in which they start; at least one.
     pub fn entries(&self) -> &[ScheduleEntry] {
         &self.entries
+    }
+
+    /// Most sessions that start within one second.
+    pub fn most_in_a_second(&self) -> usize {
+        let mut first = 0;
+        let within = self.entries.iter().enumerate().map(|(last, entry)| {
+            while entry.offset_ns - self.entries[first].offset_ns >= NS_PER_S {
+                first += 1;
+            }
+            last + 1 - first
+        });
+        within.max().unwrap_or(0)
     }
 
     /// Conversations whose time is outside the window.
@@ -168,6 +182,16 @@ mod tests {
         assert_eq!(entries(&times, window(true, None, Some(300))), [(0, 0), (100, 1), (200, 2)]);
         assert_eq!(entries(&times, window(false, Some(200), None)), [(0, 1), (100, 2), (200, 3)]);
         assert_eq!(entries(&times, window(false, Some(150), Some(300))), [(50, 1), (150, 2)]);
+    }
+
+    #[test]
+    fn the_densest_second_may_lie_anywhere() {
+        let most = |times: &[u64]| {
+            schedule(times, window(false, None, None)).expect("a schedule").most_in_a_second()
+        };
+        assert_eq!(most(&[5000]), 1);
+        assert_eq!(most(&[0, 1000, 2000]), 1);
+        assert_eq!(most(&[0, 999, 1000, 1998, 1999, 5000, 5000]), 3);
     }
 
     #[test]

@@ -163,6 +163,8 @@ impl Open {
     fn end(&mut self) -> PhaseEnd {
         let counters = &self.phase.counters;
         let start_ns = self.phase.window.start_ns;
+        // They came as they ended.
+        self.shards.sort_by_key(|shard| shard.shard);
         PhaseEnd {
             start_ns,
             // Stopped in the instant before its arrival 0, a phase has no length; it has no negative one either.
@@ -434,7 +436,7 @@ fn most_sessions(plan: &PhasePlan, starts: &Starts) -> u64 {
 }
 
 /// Most sessions that live at once, where the plan has a number for it; else 0.
-fn most_at_once(plan: &PhasePlan) -> u32 {
+pub(crate) fn most_at_once(plan: &PhasePlan) -> u32 {
     let from = plan.concurrency_ramp.and_then(|ramp| ramp.from).unwrap_or(0.0) as u32;
     let users = match plan.pacing {
         Pacing::UserCentric { users, .. } => users,
@@ -603,6 +605,20 @@ mod tests {
         let run = run(&mut control, &toys::closed_loop(), toys::composer(usize::MAX, Then::Error));
         assert!(run.problems.is_empty() && run.composer.is_some());
         assert!(run.ends.is_empty());
+    }
+
+    #[test]
+    fn shards_are_told_of_in_their_order_whichever_ended_first() {
+        let (tell, events) = mpsc::unbounded_channel();
+        for shard in [1, 0] {
+            let health = ShardHealth { shard, ..ShardHealth::default() };
+            tell.send(ShardEvent::Sent(0)).expect("it is heard");
+            tell.send(ShardEvent::Done(0, Box::new(health))).expect("it is heard");
+        }
+        let mut control = Control { events, alive: 2, ..control([]) };
+        let plan = PhasePlan { requests: Some(1), ..toys::closed_loop() };
+        let run = run(&mut control, &plan, toys::composer(usize::MAX, Then::Error));
+        assert_eq!(run.ends[0].shards.iter().map(|s| s.shard).collect::<Vec<_>>(), [0, 1]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use aiperf_core::plan::{
-    CorpusPlan, DatasetPlan, ExportLevel, Pacing, PhaseKind, PhasePlan, Plan, RandomStyle, TokenizerPlan,
+    CorpusPlan, DatasetPlan, ExportLevel, PhaseKind, PhasePlan, Plan, RandomStyle, TokenizerPlan,
     VerifyLengths,
 };
 use aiperf_core::ticket::Uuid;
@@ -37,16 +37,9 @@ use crate::random_u64;
 use crate::reader::{Collected, Reader, ReaderSetup};
 use crate::run_file::{self, RunFile};
 use crate::shard::{self, ShardSetup};
+use crate::size;
 use crate::starts;
 use crate::verify::Verifier;
-
-/// Live sessions that one shard carries before a second one is worth its thread.
-const SESSIONS_PER_SHARD: u32 = 64;
-/// Arrivals per second that one shard carries before a second one is worth its thread.
-const RATE_PER_SHARD: f64 = 2000.0;
-
-/// Descriptors for files, timers, wakers and listeners, rounded up.
-const OTHER_DESCRIPTORS: u64 = 32;
 
 /// What the terminal is like.
 #[derive(Debug, Clone, Copy, Default)]
@@ -115,7 +108,7 @@ impl Job {
             Scheme::Sim => Some(SimConfig::from_query(plan.endpoint.url().query.as_deref().unwrap_or(""))?),
             Scheme::Http | Scheme::Https => None,
         };
-        enough_descriptors(&plan, sim.is_some())?;
+        size::enough_descriptors(&plan, sim.is_some())?;
         let is_secure = plan.endpoint.targets.iter().any(|target| target.url.scheme == Scheme::Https);
         let tls = is_secure.then(|| aiperf_net::tls_config(&plan.endpoint)).transpose()?;
         // Every shard makes its own; what is wrong with headers or host is told by these, which open no connection.
@@ -199,7 +192,7 @@ impl Job {
             reader.run(ended_rx)
         })?;
 
-        let shards = shard_count(plan);
+        let shards = size::shard_count(plan, &self.starts);
         let (events_tx, events) = mpsc::unbounded_channel();
         let id_key = random_u64();
         let mut commands = Vec::new();
@@ -371,23 +364,6 @@ impl Job {
     }
 }
 
-/// Whether a closed loop can hold its connections. With the server in the same process, which has both ends of each, running out
-/// would be a standstill: the server has no descriptor to take the connections that the client waits on.
-fn enough_descriptors(plan: &Plan, is_simulated: bool) -> Result<(), RunError> {
-    let live = plan.phases.iter().filter_map(|phase| match phase.pacing {
-        Pacing::Concurrency => {
-            Some(u64::from(phase.concurrency.unwrap_or(1)).min(phase.most_sessions().unwrap_or(u64::MAX)))
-        }
-        Pacing::Rate { .. } | Pacing::FixedSchedule { .. } | Pacing::UserCentric { .. } => None,
-    });
-    let ends = if is_simulated { 2 } else { 1 };
-    let needed = live.max().unwrap_or(0) * ends + OTHER_DESCRIPTORS;
-    match aiperf_os::limits::raise_descriptor_limit() {
-        Some((allowed, _)) if allowed < needed => Err(RunError::Descriptors { needed, allowed }),
-        _ => Ok(()),
-    }
-}
-
 /// Whether nobody knows the length of a body before it is counted: fields of the user's are laid over each, or prompts are
 /// those of SGLang, which have the length that they turn out to have.
 fn must_count(plan: &Plan) -> bool {
@@ -410,18 +386,6 @@ fn loopback(sim: &BaseUrl, address: SocketAddr) -> BaseUrl {
         path: sim.path.clone(),
         query: None,
     }
-}
-
-/// As many shards as the load can use: one for each core but one, which the reader and the server of a loopback run need.
-fn shard_count(plan: &Plan) -> usize {
-    let cores = plan.runtime.max_shards.unwrap_or_else(|| aiperf_os::sched::cores().saturating_sub(1));
-    let useful = plan.phases.iter().map(|phase| match &phase.pacing {
-        Pacing::Concurrency => phase.concurrency.unwrap_or(1).div_ceil(SESSIONS_PER_SHARD) as usize,
-        Pacing::Rate { rate, .. } => (rate.peak() / RATE_PER_SHARD).ceil() as usize,
-        Pacing::UserCentric { per_second, .. } => (per_second / RATE_PER_SHARD).ceil() as usize,
-        Pacing::FixedSchedule { .. } => 1,
-    });
-    useful.max().unwrap_or(1).min(cores).max(1)
 }
 
 fn spawn<T: Send + 'static>(

@@ -41,6 +41,7 @@ mod record;
 mod ring;
 mod run_file;
 mod shard;
+mod size;
 mod spill;
 mod starts;
 #[cfg(test)]
