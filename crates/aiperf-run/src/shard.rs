@@ -440,10 +440,10 @@ mod tests {
         assert_eq!((scheduled.load(Ordering::Relaxed), unsent.load(Ordering::Relaxed)), (3, 3));
     }
 
-    /// Runs `arrivals` (offsets) on a shard of its own.
-    fn run_arrivals(part: &Rc<Part>, arrivals: impl Iterator<Item = u64>) {
+    /// A shard of its own, whose deadlines nobody drives.
+    fn shard() -> Rc<Shard> {
         let endpoint = toys::endpoint(EndpointKind::Chat);
-        let shard = Rc::new(Shard {
+        Rc::new(Shard {
             index: 0,
             shards: 1,
             seed: 1,
@@ -456,12 +456,20 @@ mod tests {
             deadlines: Deadlines::new(),
             batch: RefCell::new(Vec::new()),
             ended: crate::handover::channel().0,
-        });
+        })
+    }
+
+    fn drive(work: impl Future<Output = ()>) {
         tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build_local(LocalOptions::default())
             .expect("a runtime")
-            .block_on(shard.open_loop(part, (0..).zip(arrivals).map(numbered)));
+            .block_on(work);
+    }
+
+    /// Runs `arrivals` (offsets) on a shard of its own.
+    fn run_arrivals(part: &Rc<Part>, arrivals: impl Iterator<Item = u64>) {
+        drive(shard().open_loop(part, (0..).zip(arrivals).map(numbered)));
     }
 
     fn part(phase: Arc<Phase>) -> Rc<Part> {
@@ -537,6 +545,25 @@ mod tests {
         assert_eq!(counts(&phase), [1, 1, 0]);
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         assert_eq!(runtime.block_on(phase.stop.wanted()), CancelReason::Saturated);
+    }
+
+    #[test]
+    fn no_tick_is_waited_for_behind_the_cap() {
+        let plan = PhasePlan { requests: Some(5), ..crowded(None, Saturation::Queue).plan.clone() };
+        let phase = toys::phase(plan, mono_ns());
+        phase.counters.sent.store(5, Ordering::Relaxed);
+        drive(shard().ticks(&part(phase.clone()), std::iter::once(HOUR_NS)));
+        assert_eq!(counts(&phase), [0, 0, 0]);
+    }
+
+    #[test]
+    fn no_more_ticks_are_cut_by_a_stop_than_could_have_begun_a_session() {
+        let plan = PhasePlan { requests: Some(3), ..crowded(None, Saturation::Queue).plan.clone() };
+        let phase = toys::phase(plan, mono_ns());
+        let part = part(phase.clone());
+        part.cancel.fire(CancelReason::Interrupted);
+        drive(shard().ticks(&part, std::iter::repeat_n(0, 10)));
+        assert_eq!(counts(&phase), [3, 3, 0]);
     }
 
     #[test]
