@@ -5,6 +5,7 @@
 //! x-api-key in place of Authorization, and anthropic-version. A later header of the same name (letter case ignored) replaces the
 //! earlier in its place, except that the affinity header always comes last and is always ours.
 
+use std::fmt;
 use std::io::Write as _;
 
 use aiperf_core::plan::{EndpointKind, EndpointPlan};
@@ -41,6 +42,19 @@ enum Fill {
     Length,
 }
 
+/// Bytes of a head, and what is filled in behind them.
+struct Piece {
+    text: Vec<u8>,
+    fill: Fill,
+}
+
+impl fmt::Debug for Piece {
+    /// Without the bytes, for a key may be among them.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Piece").field("text", &self.text.len()).field("fill", &self.fill).finish()
+    }
+}
+
 /// Makes requests.
 #[derive(Debug)]
 pub(crate) struct RequestTemplate {
@@ -49,7 +63,7 @@ pub(crate) struct RequestTemplate {
     /// Names that get an id or the length, and which.
     fills: Vec<(HeaderName, Fill)>,
     /// The head as bytes, cut where something is filled in, and what: all of it behind the method.
-    pieces: Vec<(Vec<u8>, Fill)>,
+    pieces: Vec<Piece>,
     /// Names as written, with what fills them, in order.
     list: Vec<(String, Fill)>,
     /// Size of the head without the digits of the length.
@@ -109,7 +123,7 @@ impl RequestTemplate {
         // With room for a small body behind it.
         let mut head = Vec::with_capacity(2 * self.head_len as usize + 128 + body_len.min(1 << 14));
         head.extend_from_slice(method.as_str().as_bytes());
-        for (text, fill) in &self.pieces {
+        for Piece { text, fill } in &self.pieces {
             head.extend_from_slice(text);
             let filled = match fill {
                 Fill::RequestId => write!(head, "{request_id}"),
@@ -181,7 +195,7 @@ impl RequestTemplate {
 }
 
 /// The head behind its method, cut behind the name of each header that is filled in. The last one is: it is the length.
-fn pieces(target: &str, list: &[(String, Fill)]) -> Vec<(Vec<u8>, Fill)> {
+fn pieces(target: &str, list: &[(String, Fill)]) -> Vec<Piece> {
     let mut pieces = Vec::new();
     let mut text = format!(" {target} HTTP/1.1").into_bytes();
     for (name, fill) in list {
@@ -191,7 +205,7 @@ fn pieces(target: &str, list: &[(String, Fill)]) -> Vec<(Vec<u8>, Fill)> {
         match fill {
             Fill::Fixed(value) => text.extend_from_slice(value.as_bytes()),
             Fill::RequestId | Fill::CorrelationId | Fill::Length => {
-                pieces.push((std::mem::take(&mut text), fill.clone()));
+                pieces.push(Piece { text: std::mem::take(&mut text), fill: fill.clone() });
             }
         }
     }
@@ -395,6 +409,19 @@ mod tests {
         assert_eq!(names(&t).iter().filter(|n| n.eq_ignore_ascii_case("authorization")).count(), 1);
         let t = template(|_| {}, "http://us%40er:p%zz@h").expect("a template");
         assert_eq!(value(&t, "authorization"), format!("Basic {}", base64(b"us@er:p%zz")));
+    }
+
+    #[test]
+    fn a_head_holds_the_key_and_debug_output_does_not() {
+        let t = template(|p| p.api_key = Some(Secret::new("geheim")), "http://h").expect("a template");
+        let head = t.head(&Method::GET, 3, Uuid::from_random(1), &Uuid::from_random(2).into());
+        let head = String::from_utf8(head).expect("text");
+        assert!(head.starts_with("GET /v1/x HTTP/1.1\r\nHost: h\r\n"), "{head}");
+        assert!(head.contains("\r\nAuthorization: Bearer geheim\r\n"), "{head}");
+        assert!(head.ends_with("\r\nContent-Length: 3\r\n\r\n"), "{head}");
+        let shown = format!("{t:?}");
+        let as_numbers = format!("{:?}", b"geheim");
+        assert!(!shown.contains("geheim") && !shown.contains(as_numbers.trim_matches(['[', ']'])), "{shown}");
     }
 
     #[test]
