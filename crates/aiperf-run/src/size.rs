@@ -78,7 +78,7 @@ mod tests {
         let endpoint = toys::endpoint(EndpointKind::Chat);
         let phase = PhasePlan { concurrency: Some(1000), ..toys::closed_loop() };
         assert_eq!(needed(&endpoint, &phase), 1000);
-        assert_eq!(descriptors(&endpoint, &[phase.clone()], true), 2000 + OTHER_DESCRIPTORS);
+        assert_eq!(descriptors(&endpoint, std::slice::from_ref(&phase), true), 2000 + OTHER_DESCRIPTORS);
         assert_eq!(needed(&endpoint, &PhasePlan { requests: Some(7), ..phase.clone() }), 7);
         let down = Ramp { duration_ns: 1, shape: RampShape::Linear, from: Some(3000.0) };
         assert_eq!(needed(&endpoint, &PhasePlan { concurrency_ramp: Some(down), ..phase.clone() }), 3000);
