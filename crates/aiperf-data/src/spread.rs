@@ -14,6 +14,11 @@ pub(crate) fn draw_length(plan: &LengthPlan, draws: &mut Draws) -> u64 {
     draw_length_above(plan, draws, 0)
 }
 
+/// Whether the plan itself gives the length, and no draw.
+pub(crate) fn is_given(plan: &LengthPlan) -> bool {
+    matches!(plan.shape, LengthShape::Normal { stddev, .. } if stddev.is_nan() || stddev <= 0.0)
+}
+
 /// As [`draw_length`], for lengths of which `fixed` tokens cannot be left out: what a curve gives is above them. The spread is that of
 /// the part that can vary, as in AIPerf, which takes the fixed part off the mean, draws again what is negative, and sends both. A
 /// length that the plan itself gives stays as it is.
@@ -32,7 +37,7 @@ enum Sample {
 
 fn sample(plan: &LengthPlan, draws: &mut Draws, fixed: f64) -> Sample {
     let sample = match &plan.shape {
-        LengthShape::Normal { mean, stddev } if stddev.is_nan() || *stddev <= 0.0 => Sample::Given(*mean),
+        LengthShape::Normal { mean, .. } if is_given(plan) => Sample::Given(*mean),
         // A mean below what cannot be left out is a length of the plan's own, and refused as one.
         LengthShape::Normal { mean, .. } if *mean <= fixed && fixed > 0.0 => Sample::Given(*mean),
         LengthShape::Normal { mean, stddev } => {
@@ -158,6 +163,11 @@ impl Lengths {
             outputs: key.purpose("dataset.turn.max_tokens"),
             pairs: key.purpose("dataset.prompt.pair"),
         })
+    }
+
+    /// Whether all texts are asked for with the same input length.
+    pub(crate) fn are_given(&self) -> bool {
+        matches!(&self.plan, LengthsPlan::Apart { isl, .. } if is_given(isl))
     }
 
     /// Tokens asked for of a text of turn number `turn` of the workload, `fixed` of which cannot be left out.

@@ -480,6 +480,20 @@ mod tests {
     }
 
     #[test]
+    fn a_workload_of_more_conversations_than_anyone_makes_is_open_at_once() {
+        let entries = 1_000_000_000_000;
+        let open_with = |stddev| {
+            let turns = TurnsPlan { count: LengthPlan::normal(3.0, stddev), delay: None };
+            let set = SyntheticPlan { turns, ..set(entries, 30.0, stddev) };
+            open(&plan(DatasetPlan::Synthetic(set), EndpointKind::Chat), Toy::shared(Cut::Words))
+        };
+        assert_eq!(open_with(0.0).describe().turns, 3 * entries as u64);
+        // Drawn lengths are rounded up, so that the mean is half a turn above.
+        let turns = open_with(0.5).describe().turns as f64 / entries as f64;
+        assert!((turns - 3.5).abs() < 0.01, "{turns}");
+    }
+
+    #[test]
     fn a_marker_for_a_system_text_that_is_laid_over_is_on_no_text_of_ours() {
         let mut plan = plan(DatasetPlan::Synthetic(set(1, 60.0, 0.0)), EndpointKind::Responses);
         for target in MarkerTarget::ALL {

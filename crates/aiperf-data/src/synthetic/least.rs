@@ -4,10 +4,14 @@ use super::{Synthetic, System, template_file};
 use crate::error::DataError;
 use crate::markers::Marking;
 use crate::slot::SHORTEST;
+use crate::spread::is_given;
 use crate::workload::Visit;
 
 /// Most turns of a conversation: requests of a session are numbered in 16 bits.
 const MOST_TURNS: u64 = u16::MAX as u64;
+/// Most texts whose drawn lengths are looked at before anything is sent, in a part of a second. One beyond them that cannot be is told
+/// when it is made.
+const MOST_LOOKED_AT: u64 = 1 << 20;
 
 /// The least that can be asked for, tokens.
 #[derive(Debug, Clone, Copy, Default)]
@@ -75,11 +79,17 @@ impl Synthetic {
         Ok(Least { first: first as u64, later: later.max(1) as u64 })
     }
 
-    /// Looks at every length that will be asked for, so that none is found impossible in the middle of a run.
+    /// Looks at the lengths that will be asked for, so that none is found impossible in the middle of a run: at one conversation where
+    /// all are alike, else at every one, or as many as [`MOST_LOOKED_AT`] allows. The totals are those of all conversations; where some
+    /// were not looked at, they are taken to be like those that were.
     pub(super) fn check(&self) -> Result<Totals, DataError> {
         let mut totals = Totals::default();
         let mut longest = [0, 0];
-        for entry in 0..self.entries as u64 {
+        let entries = self.entries as u64;
+        let to_look_at = if self.are_alike() { entries.min(1) } else { entries };
+        let mut looked_at = 0;
+        while looked_at < to_look_at && totals.turns.saturating_mul(self.batch) < MOST_LOOKED_AT {
+            let entry = looked_at;
             let turns = self.turns_of(entry);
             if turns > MOST_TURNS {
                 return Err(DataError::TooManyTurns { entry: entry as usize, turns, most: MOST_TURNS });
@@ -101,9 +111,18 @@ impl Synthetic {
                     totals.short += 1;
                 }
             }
+            looked_at += 1;
         }
+        let of_all = |count: u64| (count as u128 * entries as u128 / looked_at.max(1) as u128) as u64;
+        totals.turns = of_all(totals.turns);
+        totals.short = of_all(totals.short);
         self.check_reach(longest)?;
         Ok(totals)
+    }
+
+    /// Whether every conversation asks for the same: nothing of it is drawn.
+    fn are_alike(&self) -> bool {
+        is_given(&self.turns.count) && self.lengths.are_given() && self.texts.parity().is_none()
     }
 
     /// Whether a template that does more than put something around texts lets them be as long as the longest of first and of later
