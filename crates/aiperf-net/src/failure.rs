@@ -6,7 +6,7 @@ use std::io;
 use aiperf_core::outcome::{Failure, FailureKind, Stage};
 use aiperf_core::time::ns_to_seconds;
 use aiperf_os::limits::Shortage;
-use rustls::AlertDescription;
+use rustls::{AlertDescription, CertificateError};
 
 use crate::wire::Socket;
 
@@ -118,6 +118,13 @@ pub(crate) fn tls(authority: &str, error: &io::Error) -> Failure {
         Some(rustls::Error::AlertReceived(AlertDescription::NoApplicationProtocol)) => {
             format!(
                 "no TLS session with {authority}: it does not speak the version of HTTP that was asked for (ALPN)"
+            )
+        }
+        Some(rustls::Error::InvalidCertificate(CertificateError::Other(other)))
+            if format!("{other:?}").contains("CaUsedAsEndEntity") =>
+        {
+            format!(
+                "no TLS session with {authority}: its certificate is an authority's own, and is trusted only where --ca-file holds it"
             )
         }
         _ => format!("no TLS session with {authority}: {error}"),

@@ -4,12 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use aiperf_core::plan::{ClientCertificate, EndpointPlan, HttpVersion};
-use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{Resumption, WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::server::ParsedCertificate;
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
 use crate::NetError;
 
@@ -17,13 +18,21 @@ use crate::NetError;
 const HTTP_1: &[u8] = b"http/1.1";
 const HTTP_2: &[u8] = b"h2";
 
+/// Whose certificates count.
+enum Trust {
+    /// Everybody's.
+    Anyone,
+    /// What these authorities signed, and the certificates that the user named themselves.
+    These { roots: RootCertStore, own: Vec<CertificateDer<'static>> },
+}
+
 /// Our certificate with those that signed it, and its key.
 type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
 /// The TLS settings of `plan`, to be shared by all shards.
 ///
 /// Trusted are the system's certificates (`SSL_CERT_FILE` and `SSL_CERT_DIR` replace them), or Mozilla's built-in list where
-/// the system has none, and beside them those of `ca`. With `verify_tls` off every certificate is accepted. Sessions are never
+/// the system has none, and beside them those of `ca`, of which one may also be the server's own. With `verify_tls` off every certificate is accepted. Sessions are never
 /// resumed, so that each new connection costs a full handshake, as it does in AIPerf. The one HTTP that the plan speaks is the
 /// only one offered.
 ///
@@ -31,10 +40,12 @@ type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 /// A file without a certificate or a key in it, a key of another certificate; a trust store that cannot be read.
 pub fn tls_config(plan: &EndpointPlan) -> Result<Arc<ClientConfig>, NetError> {
     let mut roots = if plan.verify_tls { trusted()? } else { RootCertStore::empty() };
+    let mut own = Vec::new();
     if let Some(path) = &plan.ca {
-        for certificate in certificates(path)? {
+        own = certificates(path)?;
+        for certificate in &own {
             roots
-                .add(certificate)
+                .add(certificate.clone())
                 .map_err(|e| pem_error(path, format!("has a certificate nobody can trust: {e}")))?;
         }
     }
@@ -43,22 +54,22 @@ pub fn tls_config(plan: &EndpointPlan) -> Result<Arc<ClientConfig>, NetError> {
         HttpVersion::One => HTTP_1,
         HttpVersion::Two => HTTP_2,
     };
-    with(roots, plan.verify_tls, identity.zip(plan.client_certificate.as_ref()), http)
+    let trust = if plan.verify_tls { Trust::These { roots, own } } else { Trust::Anyone };
+    with(trust, identity.zip(plan.client_certificate.as_ref()), http)
 }
 
 /// The same for a server that is not the one under test: certificates are always checked.
 pub fn verifying_tls_config() -> Result<Arc<ClientConfig>, NetError> {
-    with_roots(trusted()?, true)
+    with_roots(trusted()?)
 }
 
-/// Settings that trust `roots` alone, or everybody.
-pub(crate) fn with_roots(roots: RootCertStore, verify: bool) -> Result<Arc<ClientConfig>, NetError> {
-    with(roots, verify, None, HTTP_1)
+/// Settings that trust `roots` alone.
+pub(crate) fn with_roots(roots: RootCertStore) -> Result<Arc<ClientConfig>, NetError> {
+    with(Trust::These { roots, own: Vec::new() }, None, HTTP_1)
 }
 
 fn with(
-    roots: RootCertStore,
-    verify: bool,
+    trust: Trust,
     identity: Option<(Identity, &ClientCertificate)>,
     http: &[u8],
 ) -> Result<Arc<ClientConfig>, NetError> {
@@ -66,10 +77,15 @@ fn with(
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(|source| NetError::Tls { source })?;
-    let builder = if verify {
-        builder.with_root_certificates(roots)
-    } else {
-        builder.dangerous().with_custom_certificate_verifier(Arc::new(Anyone(provider)))
+    let builder = match trust {
+        Trust::Anyone => builder.dangerous().with_custom_certificate_verifier(Arc::new(Anyone(provider))),
+        Trust::These { roots, own } if own.is_empty() => builder.with_root_certificates(roots),
+        Trust::These { roots, own } => {
+            let chains = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider)
+                .build()
+                .map_err(|e| NetError::Tls { source: rustls::Error::General(e.to_string()) })?;
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(Named { chains, own }))
+        }
     };
     let mut config = match identity {
         None => builder.with_no_client_auth(),
@@ -202,9 +218,96 @@ impl ServerCertVerifier for Anyone {
     }
 }
 
+/// Accepts what the authorities signed, and a certificate that the user named: one that signs itself says of itself that it is an
+/// authority's when it was made in the usual way (`openssl req -x509`), and no chain may end with such a one.
+#[derive(Debug)]
+struct Named {
+    chains: Arc<WebPkiServerVerifier>,
+    own: Vec<CertificateDer<'static>>,
+}
+
+impl ServerCertVerifier for Named {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let chained =
+            self.chains.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
+        match chained {
+            // What it is meant for is in question here; one that is over or of another name has an error of its own.
+            Err(rustls::Error::InvalidCertificate(CertificateError::Other(_)))
+                if self.own.iter().any(|named| named == end_entity) =>
+            {
+                verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
+                Ok(ServerCertVerified::assertion())
+            }
+            chained => chained,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.chains.verify_tls12_signature(message, cert, dss)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.chains.verify_tls13_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.chains.supported_verify_schemes()
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair, date_time_ymd};
+
     use super::*;
+
+    #[test]
+    fn a_certificate_that_is_its_own_authority_is_trusted_once_it_is_named() {
+        // As `openssl req -x509` makes it.
+        let made = |name: &str, last_year: i32| {
+            let mut params = CertificateParams::new(vec![name.to_owned()]).expect("a name");
+            params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+            (params.not_before, params.not_after) =
+                (date_time_ymd(2001, 1, 1), date_time_ymd(last_year, 1, 1));
+            let key = KeyPair::generate().expect("a key");
+            params.self_signed(&key).expect("a certificate").der().clone()
+        };
+        let verify =
+            |named: &[CertificateDer<'static>], shown: &CertificateDer<'static>, name: &'static str| {
+                let mut roots = RootCertStore::empty();
+                roots.add_parsable_certificates(named.iter().cloned());
+                let provider = Arc::new(ring::default_provider());
+                let chains = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
+                let verifier = Named { chains: chains.expect("a root"), own: named.to_vec() };
+                let name = ServerName::try_from(name).expect("a name");
+                let in_2020 = UnixTime::since_unix_epoch(Duration::from_secs(50 * 365 * 86_400));
+                verifier.verify_server_cert(shown, &[], &name, &[], in_2020)
+            };
+        let (own, other, over) = (made("a.example", 2090), made("a.example", 2090), made("a.example", 2010));
+        assert!(verify(&[own.clone()], &own, "a.example").is_ok());
+        assert!(verify(&[other], &own, "a.example").is_err(), "another one was named");
+        assert!(verify(&[own.clone()], &own, "b.example").is_err(), "it is of another name");
+        assert!(verify(&[over.clone()], &over, "a.example").is_err(), "its time is over");
+    }
 
     #[test]
     fn the_built_in_list_stands_in_only_for_nothing() {

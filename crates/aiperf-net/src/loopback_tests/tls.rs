@@ -61,7 +61,7 @@ async fn tls_trusts_its_roots_and_nobody_else() {
     let (made, server) = certificate();
     let mut roots = rustls::RootCertStore::empty();
     roots.add(made.cert.der().clone()).expect("a root");
-    let trusting = crate::tls::with_roots(roots, true).expect("a configuration");
+    let trusting = crate::tls::with_roots(roots).expect("a configuration");
     let (exchanges, counters) = over_tls(Arc::clone(&trusting), Arc::clone(&server), "localhost").await;
     assert!(
         exchanges.iter().all(|e| e.disposition == Disposition::Finished && e.body == b"{}"),
