@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(health.name, "steady");
         assert_eq!(health.arrivals, Arrivals { scheduled: 5, sent: 3, skipped: 1, cut: 1, late: 1 });
         assert_eq!(health.asked_rate(), Some(20.0), "five arrivals in 200 ms, sent or not");
-        assert_eq!(health.achieved_rate(), Some(20.0), "three requests in 100 ms");
+        assert_eq!(health.achieved_rate(), Some(10.0), "three requests in these 200 ms");
         assert_eq!(health.send_lag.map(|lag| (lag.p50_ns, lag.max_ns)), Some((5 * MS / 2, 5 * MS / 2 + 1)));
         assert_eq!(health.queue_wait.map(|wait| wait.max_ns), Some(MS));
         assert_eq!(health.read_lag.map(|lag| lag.max_ns), Some(20));
@@ -214,10 +214,13 @@ mod tests {
         let mut unsent = Span::default();
         unsent.add(5);
         let shards = vec![ShardHealth { unsent, ..ShardHealth::default() }];
-        let health = load.health(&plan, end(2, 1, 0, shards), &recorded(&[(ticket, exchange)]));
+        let process = CpuShare { wall_ns: 500 * MS, ..CpuShare::default() };
+        let end = PhaseEnd { process, ..end(2, 1, 0, shards) };
+        let health = load.health(&plan, end, &recorded(&[(ticket, exchange)]));
         assert_eq!((health.scheduled.count, health.arrivals.late, health.send_lag), (0, 0, None));
         assert!(health.asked.is_closed_loop);
         assert_eq!(health.asked.concurrency, Some(1));
+        assert_eq!(health.achieved_rate(), Some(2.0), "one request in half a second");
     }
 
     #[test]

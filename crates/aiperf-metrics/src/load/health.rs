@@ -1,5 +1,7 @@
 //! What is known of the load itself. Plain data: whoever measures something fills it in, and what nobody measured is absent.
 
+use aiperf_core::time::ns_to_seconds;
+
 use crate::load::{InFlight, LagHistogram, Span};
 use crate::statistics::Distribution;
 
@@ -257,9 +259,19 @@ impl PhaseHealth {
         self.scheduled.per_second()
     }
 
-    /// Requests per second that were sent, from the first to the last.
+    /// Requests per second that were sent. In an open loop from the first to the last of them, or over the schedule where its
+    /// last arrival comes later: a client that stands still sends nothing while its schedule goes on. In a closed loop over the
+    /// whole phase, for its first requests leave all at once.
     pub fn achieved_rate(&self) -> Option<f64> {
-        self.dispatched.per_second()
+        let sent = self.dispatched;
+        if self.asked.is_closed_loop && self.process.wall_ns > 0 {
+            return (sent.count > 0).then(|| sent.count as f64 / ns_to_seconds(self.process.wall_ns));
+        }
+        let due = self.scheduled;
+        if due.count > 0 && due.last_ns > sent.last_ns {
+            return Span { count: sent.count, ..due }.per_second();
+        }
+        sent.per_second()
     }
 
     /// Requests on the wire, of all shards.
@@ -305,5 +317,30 @@ impl PhaseHealth {
             all.merge(of(shard));
         }
         all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    #[test]
+    fn two_requests_that_left_at_once_are_no_rate_of_thousands() {
+        let burst = Span { count: 2, first_ns: SECOND, last_ns: SECOND + 1_000_000 };
+        let asked = |is_closed_loop| Asked { is_closed_loop, ..Asked::default() };
+        let process = CpuShare { wall_ns: 4 * SECOND, ..CpuShare::default() };
+        let closed = PhaseHealth { asked: asked(true), dispatched: burst, process, ..PhaseHealth::default() };
+        assert_eq!(closed.achieved_rate(), Some(0.5));
+        assert_eq!(PhaseHealth { dispatched: Span::default(), ..closed }.achieved_rate(), None);
+        // The schedule went on for a second more, and nothing of it was sent.
+        let scheduled = Span { count: 500, first_ns: SECOND, last_ns: 2 * SECOND };
+        let open =
+            PhaseHealth { asked: asked(false), scheduled, dispatched: burst, ..PhaseHealth::default() };
+        assert_eq!(open.achieved_rate(), Some(1.0));
+        // All were sent, some of them after the last was due.
+        let late = Span { count: 500, first_ns: SECOND, last_ns: 6 * SECOND };
+        assert_eq!(PhaseHealth { dispatched: late, ..open }.achieved_rate(), Some(99.8));
     }
 }

@@ -14,6 +14,10 @@ const LATE_SHARE: f64 = 0.01;
 const BUSY: f64 = 0.90;
 /// A shard whose thread waited for a core more than this share of the time is starved.
 const WAITED: f64 = 0.05;
+/// The loop stood still when one wake was later than this share of the phase, and than [`STILL_NS`]: the process was stopped, or the machine
+/// slept.
+const STILL: f64 = 0.01;
+const STILL_NS: u64 = 100_000_000;
 /// The loop wakes late when its p99 lag is beyond this, nanoseconds.
 const LOOP_LAG_NS: u64 = 1_000_000;
 /// A rate is not reached when more than this share of the arrivals (and more than one) is behind.
@@ -63,7 +67,7 @@ impl Limit {
 pub enum WarningCode {
     /// More than 1 % of the sends were late.
     LateSends,
-    /// A shard was busy all the time, or waited for a core.
+    /// A shard was busy all the time, waited for a core, or stood still.
     ClientSaturated,
     /// Fewer sessions at once than asked for.
     UnreachedConcurrency,
@@ -208,6 +212,9 @@ fn saturation(phase: &PhaseHealth, found: &mut Found) {
             waited * 100.0
         ));
     }
+    if let Some(longest_ns) = phase.loop_lag().max_ns().filter(|ns| stood_still(*ns, phase.process.wall_ns)) {
+        told.push(format!("its loop stood still for {:.0} ms", ns_to_ms(longest_ns)));
+    }
     if !told.is_empty() {
         let text = format!("The client was saturated: {}.", told.join("; "));
         found.warnings.push((WarningCode::ClientSaturated, text));
@@ -313,6 +320,11 @@ fn concurrency(phase: &PhaseHealth, found: &mut Found) {
             format!("Asked for {asked} sessions at once, held {mean:.1} on average and {peak} at most.");
         found.warnings.push((WarningCode::UnreachedConcurrency, text));
     }
+}
+
+/// Whether a wake that was so late is an event of its own in a phase of that length.
+fn stood_still(late_ns: u64, phase_ns: u64) -> bool {
+    late_ns > STILL_NS && phase_ns > 0 && late_ns as f64 > STILL * phase_ns as f64
 }
 
 fn busiest(phase: &PhaseHealth) -> Option<(&ShardHealth, f64)> {

@@ -75,6 +75,23 @@ fn with_thread(mut phase: PhaseHealth, cpu_ns: u64, waited_ns: u64) -> PhaseHeal
 }
 
 #[test]
+fn a_client_that_was_stopped_for_a_while_is_not_acquitted() {
+    let with_stop = |ns: u64, phase_ns: u64| {
+        let mut phase = closed_loop();
+        phase.shards[0].loop_lag.add(ns);
+        phase.process.wall_ns = phase_ns;
+        phase
+    };
+    assert_eq!(judged(with_stop(101 * MS, 10 * S)), (Limit::Client, vec![WarningCode::ClientSaturated]));
+    assert!(
+        verdict(&of(vec![with_stop(2500 * MS, 10 * S)])).line.contains("its loop stood still for 2500 ms")
+    );
+    // A hundredth of the phase, and what a short phase has anyway.
+    assert_eq!(judged(with_stop(600 * MS, 60 * S)), (Limit::NotClient, vec![]));
+    assert_eq!(judged(with_stop(100 * MS, S)), (Limit::NotClient, vec![]));
+}
+
+#[test]
 fn a_client_that_kept_up_is_acquitted_with_its_figures() {
     let all = verdict(&of(vec![open_loop()]));
     assert_eq!((all.limit, all.warnings.as_slice()), (Limit::NotClient, [].as_slice()));
