@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
-use aiperf_load::{LimitCurve, Limited, Stage, share};
+use aiperf_load::{LimitCurve, Limited, PhaseWindow, share};
 use aiperf_os::mono_ns;
 
 use super::Shard;
@@ -21,9 +21,12 @@ impl Shard {
         let curve = plan.concurrency_ramp.map(|ramp| {
             Rc::new(LimitCurve::new(target, Some(&ramp), Limited::Sessions, self.seed, part.phase.number))
         });
-        let most = curve.as_ref().map_or(target, |curve| curve.peak());
+        let most = worth_having(curve.as_ref().map_or(target, |curve| curve.peak()), &part.phase.window);
         let starting = Rc::new(RefCell::new(Some(part.may_send())));
         for place in 0..share::places(most, self.index, self.shards) {
+            if part.starts_no_more(mono_ns()) {
+                break;
+            }
             let place = place * self.shards as u32 + self.index as u32;
             let worker = self.clone().worker(part.clone(), place, curve.clone(), starting.clone());
             part.spawn(worker);
@@ -58,11 +61,7 @@ impl Shard {
             let now_ns = mono_ns();
             let is_gone =
                 curve.as_ref().is_some_and(|curve| curve.limit_at(now_ns.saturating_sub(start_ns)) <= place);
-            if is_gone
-                || part.cancel.fired()
-                || phase.window.stage(now_ns) != Stage::Sending
-                || phase.is_spent()
-            {
+            if is_gone || part.starts_no_more(now_ns) {
                 return;
             }
             let session = phase.next_session.fetch_add(1, Ordering::Relaxed);
@@ -79,5 +78,31 @@ impl Shard {
             // in step with each other, 64 streams would else stamp their last chunks up to 64 requests late.
             tokio::task::yield_now().await;
         }
+    }
+}
+
+/// Of `most` places those that can ever hold a session: a session sends at least one request.
+fn worth_having(most: u32, window: &PhaseWindow) -> u32 {
+    let sessions = window.max_sessions.min(window.max_requests);
+    u32::try_from(sessions).map_or(most, |sessions| most.min(sessions))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use aiperf_core::plan::PhasePlan;
+
+    use crate::toys;
+
+    #[test]
+    fn places_that_no_session_would_ever_take_are_not_made() {
+        let of = |requests, sessions| {
+            let plan = PhasePlan { requests, sessions, ..toys::closed_loop() };
+            worth_having(1_000_000, &PhaseWindow::start(&plan, 0))
+        };
+        assert_eq!(of(Some(10), None), 10);
+        assert_eq!(of(Some(10), Some(4)), 4);
+        assert_eq!(of(None, Some(u64::from(u32::MAX) + 1)), 1_000_000);
+        assert_eq!(of(None, None), 1_000_000);
     }
 }

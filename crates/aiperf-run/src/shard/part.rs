@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 
 use aiperf_core::outcome::CancelReason;
 use aiperf_core::plan::PhaseKind;
-use aiperf_load::CancelDraw;
+use aiperf_load::{CancelDraw, Stage};
 use aiperf_os::mono_ns;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinSet;
@@ -140,6 +140,11 @@ impl Part {
     /// Those that may still send.
     pub(super) fn senders(&self) -> u64 {
         self.senders.get()
+    }
+
+    /// Whether no session starts any more: sending is over, stopped, or all was sent.
+    pub(super) fn starts_no_more(&self, now_ns: u64) -> bool {
+        self.cancel.fired() || self.phase.window.stage(now_ns) != Stage::Sending || self.phase.is_spent()
     }
 
     /// Runs `work` beside the others.
