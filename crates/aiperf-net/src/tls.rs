@@ -274,6 +274,7 @@ impl ServerCertVerifier for Named {
 
 #[cfg(test)]
 mod tests {
+    use std::slice::from_ref;
     use std::time::Duration;
 
     use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair, date_time_ymd};
@@ -303,10 +304,10 @@ mod tests {
                 verifier.verify_server_cert(shown, &[], &name, &[], in_2020)
             };
         let (own, other, over) = (made("a.example", 2090), made("a.example", 2090), made("a.example", 2010));
-        assert!(verify(&[own.clone()], &own, "a.example").is_ok());
-        assert!(verify(&[other], &own, "a.example").is_err(), "another one was named");
-        assert!(verify(&[own.clone()], &own, "b.example").is_err(), "it is of another name");
-        assert!(verify(&[over.clone()], &over, "a.example").is_err(), "its time is over");
+        assert!(verify(from_ref(&own), &own, "a.example").is_ok());
+        assert!(verify(from_ref(&other), &own, "a.example").is_err(), "another one was named");
+        assert!(verify(from_ref(&own), &own, "b.example").is_err(), "it is of another name");
+        assert!(verify(from_ref(&over), &over, "a.example").is_err(), "its time is over");
     }
 
     #[test]

@@ -113,7 +113,8 @@ impl Synthetic {
             }
             looked_at += 1;
         }
-        let of_all = |count: u64| (count as u128 * entries as u128 / looked_at.max(1) as u128) as u64;
+        let of_all =
+            |count: u64| (u128::from(count) * u128::from(entries) / u128::from(looked_at.max(1))) as u64;
         totals.turns = of_all(totals.turns);
         totals.short = of_all(totals.short);
         self.check_reach(longest)?;
