@@ -38,6 +38,8 @@ use http2::Two;
 const SEND_LIMIT_NS: u64 = 300 * NS_PER_S;
 /// How long an unused connection is kept, nanoseconds (AIPerf's keep-alive: 300 s).
 const KEEP_ALIVE_NS: u64 = 300 * NS_PER_S;
+/// A close that crosses a request comes within a round trip of it; so long after, the server had seen the request.
+const RESEND_WITHIN_NS: u64 = NS_PER_S;
 
 /// What happened to connections since the client was made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -104,6 +106,8 @@ pub struct Client {
     max_response_bytes: usize,
     reuse: ConnectionReuse,
     resend: bool,
+    /// How long after its last byte out a request may be closed and still be taken for one that the server never saw.
+    resend_within_ns: u64,
     keep_headers: bool,
     gets: bool,
     idle: RefCell<Vec<Connection>>,
@@ -157,6 +161,7 @@ impl Client {
             max_response_bytes: plan.max_response_bytes.min(u32::MAX as usize),
             reuse: plan.reuse,
             resend: plan.resend,
+            resend_within_ns: RESEND_WITHIN_NS,
             keep_headers: false,
             gets: false,
             idle: RefCell::new(Vec::new()),
@@ -328,7 +333,9 @@ impl Client {
                 Err(Broken::NotSent) => return Err(failure::closed(Stage::Send, false)),
                 // Closed without a byte of an answer: the server had closed it before it saw the request.
                 Err(Broken::Failed(failure))
-                    if self.resend && seen.exchange.reused && failure.kind == FailureKind::Disconnected =>
+                    if self.may_resend(seen)
+                        && seen.exchange.reused
+                        && failure.kind == FailureKind::Disconnected =>
                 {
                     self.count(|c| c.resent += 1);
                     seen.exchange.resent = true;
@@ -337,6 +344,20 @@ impl Client {
             }
             seen.carry(None);
         }
+    }
+
+    /// Whether a request that a kept connection did not carry may go out again. Closed long after it went out, it may have been
+    /// worked on: then it is a failure, and not the same work once more.
+    fn may_resend(&self, seen: &Seen) -> bool {
+        let waited_ns = seen.sent_ns().map_or(0, |sent_ns| mono_ns().saturating_sub(sent_ns));
+        self.resend && waited_ns <= self.resend_within_ns
+    }
+
+    /// The same client, that sends again only what was closed within `ns` of its last byte out.
+    #[cfg(test)]
+    pub(crate) fn resending_within(mut self, ns: u64) -> Self {
+        self.resend_within_ns = ns;
+        self
     }
 
     /// A kept connection that is still good.

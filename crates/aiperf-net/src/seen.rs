@@ -132,9 +132,14 @@ impl Seen {
         self.carrier.as_ref().map_or(self.stage, |c| c.stage(self.expected))
     }
 
+    /// When the whole request had been handed to the kernel.
+    pub(crate) fn sent_ns(&self) -> Option<u64> {
+        self.carrier.as_ref().and_then(|c| c.sent_ns(self.expected))
+    }
+
     /// Whether the whole request was handed to the kernel.
     pub(crate) fn is_sent(&self) -> bool {
-        self.carrier.as_ref().is_some_and(|c| c.sent_ns(self.expected).is_some())
+        self.sent_ns().is_some()
     }
 
     /// The facts, once it is over: at `end_ns`, as `disposition` says.

@@ -1,5 +1,6 @@
 //! The one place where phases, shards, the user's wish to stop, and the screen meet.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -92,7 +93,7 @@ pub(crate) struct Control {
     pub live: Arc<Live>,
     pub progress: Progress,
     /// Shards that are still there.
-    pub alive: usize,
+    pub alive: BTreeSet<u16>,
     /// Servers that requests go to.
     pub targets: usize,
     /// Seed of the run.
@@ -106,7 +107,7 @@ struct Open {
     phase: Arc<Phase>,
     /// Shards that may still send, and shards that are not done.
     sending: usize,
-    running: usize,
+    running: BTreeSet<u16>,
     /// Limits that change, with their next change.
     ramps: Vec<LimitRamp>,
     end_ns: Option<u64>,
@@ -137,7 +138,7 @@ impl Open {
     /// Whether nothing more of it will be sent.
     fn has_sent(&self) -> bool {
         let sent = self.phase.counters.sent.load(Ordering::Relaxed);
-        self.sending == 0 || self.running == 0 || !self.phase.window.may_send(sent, mono_ns())
+        self.sending == 0 || self.running.is_empty() || !self.phase.window.may_send(sent, mono_ns())
     }
 
     /// When something of it is due: a change of a limit, or the end of sending.
@@ -208,7 +209,7 @@ impl Control {
             let is_over = problem.is_some() || stopped.is_some();
             ran.problems.extend(problem.into_iter().chain(stopped));
             // A shard that is gone is told of when its thread is joined.
-            if is_over || self.interrupt.fired() || self.alive < self.commands.len() {
+            if is_over || self.interrupt.fired() || self.alive.len() < self.commands.len() {
                 break;
             }
         }
@@ -275,8 +276,8 @@ impl Control {
         }
         Open {
             phase,
-            sending: self.alive,
-            running: self.alive,
+            sending: self.alive.len(),
+            running: self.alive.clone(),
             ramps,
             end_ns: None,
             shards: Vec::new(),
@@ -297,7 +298,7 @@ impl Control {
         loop {
             self.close_ended(open).await;
             let is_there = match until {
-                Until::Done => open.iter().all(|o| o.running == 0),
+                Until::Done => open.iter().all(|o| o.running.is_empty()),
                 Until::Sent => open.last().is_none_or(Open::has_sent),
             };
             let Some(phase) = open.last().filter(|_| !is_there).map(|last| last.phase.clone()) else {
@@ -355,14 +356,14 @@ impl Control {
             }
             ShardEvent::Done(number, health) => {
                 if let Some(o) = open.iter_mut().find(of(number)) {
-                    o.running -= 1;
+                    o.running.remove(&health.shard);
                     o.shards.push(*health);
                 }
             }
-            ShardEvent::Gone => {
-                self.alive -= 1;
-                for o in open.iter_mut().filter(|o| o.running > 0) {
-                    o.running -= 1;
+            ShardEvent::Gone(shard) => {
+                self.alive.remove(&shard);
+                for o in open.iter_mut().filter(|o| o.running.contains(&shard)) {
+                    o.running.remove(&shard);
                     // Nobody takes the bodies of its sessions, and the composer would wait for that. What the other shards
                     // have in flight may end.
                     o.phase.ring.close();
@@ -373,12 +374,15 @@ impl Control {
 
     /// Notes the end of phases whose last request ended, and tells of it.
     async fn close_ended(&mut self, open: &mut [Open]) {
-        for o in open.iter_mut().filter(|o| o.running == 0 && o.end_ns.is_none()) {
+        // Whoever still runs has limits to be changed and a user to be heard meanwhile.
+        let patience =
+            if open.iter().all(|o| o.running.is_empty()) { READER_PATIENCE } else { Duration::ZERO };
+        for o in open.iter_mut().filter(|o| o.running.is_empty() && o.end_ns.is_none()) {
             o.end_ns = Some(mono_ns());
             o.used = Some(o.process.share());
             // The closing line counts every request, if the reader is not far behind.
             let (phase, ended) = (&o.phase, o.phase.counters.ended.load(Ordering::Relaxed));
-            let _ = tokio::time::timeout(READER_PATIENCE, self.live.caught_up(phase.number, ended)).await;
+            let _ = tokio::time::timeout(patience, self.live.caught_up(phase.number, ended)).await;
             self.progress.end(&phase.plan, &self.moment(phase));
             let counters = &phase.counters;
             tracing::info!(
@@ -532,7 +536,7 @@ mod tests {
             interrupt: Arc::new(Interrupt::default()),
             live: Arc::new(Live::default()),
             progress: Progress::new(Ui::None, false, 0.0),
-            alive: N,
+            alive: (0..N as u16).collect(),
             targets: 1,
             seed: 1,
             is_stopped: false,
@@ -581,19 +585,19 @@ mod tests {
         let mut control = control([take_all]);
         let (gone, mut nobody) = mpsc::unbounded_channel();
         control.commands.push(gone);
-        control.alive += 1;
+        control.alive.insert(1);
         let (events_tx, events) = mpsc::unbounded_channel();
         let mut from_others = std::mem::replace(&mut control.events, events);
         std::thread::spawn(move || {
             let _ = nobody.blocking_recv();
-            let _ = events_tx.send(ShardEvent::Gone);
+            let _ = events_tx.send(ShardEvent::Gone(1));
             while let Some(event) = from_others.blocking_recv() {
                 let _ = events_tx.send(event);
             }
         });
         let run = run(&mut control, &toys::closed_loop(), toys::composer(usize::MAX, Then::Error));
         assert!(run.problems.is_empty(), "{:?}", run.problems);
-        assert_eq!((control.alive, control.commands.len()), (1, 2));
+        assert_eq!((control.alive.len(), control.commands.len()), (1, 2));
     }
 
     #[test]
@@ -615,7 +619,7 @@ mod tests {
             tell.send(ShardEvent::Sent(0)).expect("it is heard");
             tell.send(ShardEvent::Done(0, Box::new(health))).expect("it is heard");
         }
-        let mut control = Control { events, alive: 2, ..control([]) };
+        let mut control = Control { events, alive: BTreeSet::from([0, 1]), ..control([]) };
         let plan = PhasePlan { requests: Some(1), ..toys::closed_loop() };
         let run = run(&mut control, &plan, toys::composer(usize::MAX, Then::Error));
         assert_eq!(run.ends[0].shards.iter().map(|s| s.shard).collect::<Vec<_>>(), [0, 1]);

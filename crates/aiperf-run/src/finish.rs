@@ -36,6 +36,8 @@ pub(crate) struct Finished<'a> {
     pub inputs: Option<InputsFile>,
     pub collected: Collected,
     pub server_count: Option<ServerCount>,
+    /// What a reader of the numbers should know of how sessions started.
+    pub notes: Vec<String>,
     pub problems: Vec<RunError>,
 }
 
@@ -54,6 +56,7 @@ pub(crate) fn finish(run: Finished<'_>) -> RunEnd {
         inputs,
         collected,
         server_count,
+        notes: of_starts,
         mut problems,
     } = run;
     let Collected { phases, files, verified, handover, disk, problems: behind } = collected;
@@ -110,6 +113,7 @@ pub(crate) fn finish(run: Finished<'_>) -> RunEnd {
 
     let warmed = warmup.as_ref().map_or(0, |w| w.summary.tally.sent);
     let mut notes = notes(plan, workload, &profiling, warmed);
+    notes.extend(of_starts);
     notes.extend(handover.spill_error.map(|error| {
         format!(
             "Answers that waited to be read could not be written to a file and stayed in memory: {error}."

@@ -149,6 +149,7 @@ impl Job {
             inputs,
             collected,
             server_count,
+            notes: starts::notes(&self.starts),
             problems,
         }))
     }
@@ -227,7 +228,7 @@ impl Job {
                 screen.progress_on_terminal,
                 plan.runtime.stats_interval_s,
             ),
-            alive: shards,
+            alive: (0..shards as u16).collect(),
             targets: urls.len(),
             seed: plan.seed,
             is_stopped: false,

@@ -75,8 +75,8 @@ pub(crate) enum ShardEvent {
     Sent(u16),
     /// Its part is over, and what it measured of itself.
     Done(u16, Box<ShardHealth>),
-    /// Its thread is gone.
-    Gone,
+    /// The thread of that shard is gone.
+    Gone(u16),
 }
 
 /// What a shard is made of.
@@ -100,14 +100,14 @@ pub(crate) struct ShardSetup {
 /// Runs a shard until its commands end. Meant for a thread of its own.
 pub(crate) fn run(setup: ShardSetup) -> Result<(), RunError> {
     /// Tells of the thread's end, however it comes.
-    struct Farewell(mpsc::UnboundedSender<ShardEvent>);
+    struct Farewell(u16, mpsc::UnboundedSender<ShardEvent>);
     impl Drop for Farewell {
         fn drop(&mut self) {
             // The receiver is gone only when the run is.
-            let _ = self.0.send(ShardEvent::Gone);
+            let _ = self.1.send(ShardEvent::Gone(self.0));
         }
     }
-    let _farewell = Farewell(setup.events.clone());
+    let _farewell = Farewell(setup.index as u16, setup.events.clone());
     aiperf_os::sched::set_timer_slack(1);
     let clients = setup.urls.iter().map(|url| Client::new(&setup.endpoint, url, setup.tls.clone()));
     let clients = clients.collect::<Result<Vec<_>, _>>()?;

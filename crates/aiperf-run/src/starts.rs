@@ -43,3 +43,14 @@ fn starts(pacing: &Pacing, workload: &Arc<dyn Workload>) -> Result<Starts, RunEr
         }
     })
 }
+
+/// What a user should know of them, one sentence each.
+pub(crate) fn notes(starts: &[Starts]) -> Vec<String> {
+    let left_out = starts.iter().map(|starts| match starts {
+        Starts::Schedule(schedule) => schedule.left_out(),
+        Starts::Places | Starts::Arrivals | Starts::Ticks | Starts::Users(_) => 0,
+    });
+    let told = left_out.filter(|rows| *rows > 0);
+    told.map(|rows| format!("Fixed schedule: {rows} conversations lie outside its offsets and are left out."))
+        .collect()
+}

@@ -87,7 +87,10 @@ impl Client {
                 Err(Broken::Untaken(failure)) => (failure, true),
                 // As with HTTP/1.1: closed under the first request after a pause, the server had closed it before.
                 Err(Broken::Failed(failure)) => {
-                    let again = reused && lease.was_idle && failure.kind == FailureKind::Disconnected;
+                    let again = reused
+                        && lease.was_idle
+                        && failure.kind == FailureKind::Disconnected
+                        && self.may_resend(seen);
                     (failure, again && !lease.shared.is_open())
                 }
             };

@@ -114,8 +114,8 @@ impl Shard {
             let body = history.body(request);
             let dispatched_ns = mono_ns();
             if part.cancel.fired() || !phase.claim(dispatched_ns) {
-                // A first turn of an open loop came due and is counted; what else the caps cut off never did.
-                if let Some(at_ns) = scheduled_ns.filter(|_| turn == 0) {
+                // What waited for nothing but its session is no arrival that was missed.
+                if let Some(at_ns) = scheduled_ns.filter(|_| turn == 0 || !phase.limits.are_none()) {
                     part.cut(at_ns);
                 }
                 return;
