@@ -276,7 +276,9 @@ fn lateness(phase: &PhaseHealth, found: &mut Found) {
         found.warnings.push((WarningCode::LateSends, text));
     }
     let loop_p99 = phase.loop_lag().quantile_ns(0.99).unwrap_or(0);
-    if late && loop_p99 > LOOP_LAG_NS {
+    // What waited for a place far longer than the loop ever was late, waited because the plan says so.
+    let explains = !phase.asked.has_limit() || phase.send_lag.is_none_or(|lag| lag.p50_ns <= loop_p99);
+    if late && explains && loop_p99 > LOOP_LAG_NS {
         found.limits.push(format!("its loop woke late (p99 {:.2} ms)", ns_to_ms(loop_p99)));
     }
     // Without limits nothing but the client itself stands between an arrival and its send.

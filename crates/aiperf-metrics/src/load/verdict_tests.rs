@@ -169,7 +169,15 @@ fn late_sends_are_told_and_blamed_on_who_was_late() {
         slow.shards[0].loop_lag.add(5 * MS);
     }
     assert_eq!(judged(slow.clone()), (Limit::Client, vec![WarningCode::LateSends]));
-    assert_eq!(judged(with_late(slow, 0)).0, Limit::NotClient, "a late loop that made nothing late");
+    assert_eq!(judged(with_late(slow.clone(), 0)).0, Limit::NotClient, "a late loop that made nothing late");
+    // Under a limit of the plan, where sends are later than the loop ever was, it is the wait for a place.
+    let mut crowded = with_late(slow, 1001);
+    crowded.asked.concurrency = Some(1);
+    let lag = |p50_ns| Some(Spread { p50_ns, p99_ns: 900 * MS, max_ns: 900 * MS });
+    for (p50_ns, limit) in [(MS, Limit::Client), (250 * MS, Limit::NotClient)] {
+        crowded.send_lag = lag(p50_ns);
+        assert_eq!(judged(crowded.clone()).0, limit);
+    }
 }
 
 #[test]
