@@ -18,6 +18,8 @@ const LABEL: usize = 30;
 const MESSAGE: usize = 2000;
 /// No command line or path is longer (characters).
 const WHOLE: usize = 1 << 20;
+/// An address up to this long stays on one line.
+const WHOLE_URL: usize = 32;
 /// Most error groups shown; files have all.
 const GROUPS: usize = 20;
 
@@ -114,16 +116,19 @@ impl Page {
 
     fn targets(&mut self, report: &Report<'_>) {
         let Some(targets) = report.targets() else { return };
-        let url = Column { head: "URL", right: false, wraps_to: Some(16), expendable: 0 };
-        let numbers = load::TARGET_COLUMNS.map(|(head, expendable)| Column {
-            head,
-            right: true,
-            wraps_to: None,
-            expendable,
+        let rows = load::targets_rows(targets);
+        // What no server has is no column.
+        let is_there = |at: usize| rows.iter().any(|cells| cells[at].is_some());
+        let kept: Vec<usize> = (0..load::TARGET_COLUMNS.len()).filter(|at| is_there(*at)).collect();
+        let longest = targets.iter().map(|target| target.url.chars().count()).max().unwrap_or(0);
+        let url = Column { head: "URL", right: false, wraps_to: Some(longest.min(WHOLE_URL)), expendable: 0 };
+        let numbers = kept.iter().map(|at| {
+            let (head, expendable) = load::TARGET_COLUMNS[*at];
+            Column { head, right: true, wraps_to: None, expendable }
         });
-        let rows = targets.iter().zip(load::targets_rows(targets)).map(|(target, cells)| {
-            let numbers = cells.into_iter().map(|cell| match cell {
-                Some(text) => Cell::new(text, Tone::Number),
+        let rows = targets.iter().zip(&rows).map(|(target, cells)| {
+            let numbers = kept.iter().map(|at| match &cells[*at] {
+                Some(text) => Cell::new(text.clone(), Tone::Number),
                 None => Cell::new("N/A", Tone::Absent),
             });
             std::iter::once(Cell::new(for_terminal(&target.url, MESSAGE), Tone::Name))
