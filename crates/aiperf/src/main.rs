@@ -11,6 +11,13 @@ mod signals;
 
 use std::process::ExitCode;
 
+use mimalloc::MiMalloc;
+
+/// What one thread allocates another one frees, with every request. An allocator that locks for that makes the thread that keeps
+/// time wait for one of low priority, which may have been put aside with the lock in its hand.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
+
 fn main() -> ExitCode {
     let args: Vec<_> = std::env::args_os().skip(1).collect();
     cli::dispatch(&args).into()
