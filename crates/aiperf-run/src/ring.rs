@@ -179,7 +179,11 @@ impl<T> Ring<T> {
     fn wake_composer(&self, left: u64) {
         // Pairs with the fence in `wait_until`: either the composer sees what was taken, or we see that it waits.
         fence(Ordering::SeqCst);
-        if self.composer_waits.load(Ordering::SeqCst) && left <= self.wake_at.load(Ordering::SeqCst) {
+        if self.composer_waits.load(Ordering::SeqCst)
+            && left <= self.wake_at.load(Ordering::SeqCst)
+            && self.composer_waits.swap(false, Ordering::SeqCst)
+        {
+            // The first one alone: woken, the composer has the gate, and may wait for a core with it.
             drop(self.gate.lock().unwrap_or_else(PoisonError::into_inner));
             self.taken.notify_one();
         }
@@ -194,7 +198,6 @@ impl<T> Ring<T> {
             return;
         }
         let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
-        self.composer_waits.store(true, Ordering::SeqCst);
         loop {
             let ready = self.ready_items.load(Ordering::SeqCst);
             let wake_at = ready.saturating_sub((ready / PART).max(1));
@@ -203,7 +206,12 @@ impl<T> Ring<T> {
             if done() {
                 break;
             }
-            while !self.is_closed() && self.ready_items.load(Ordering::SeqCst) > wake_at {
+            loop {
+                self.composer_waits.store(true, Ordering::SeqCst);
+                fence(Ordering::SeqCst);
+                if self.is_closed() || self.ready_items.load(Ordering::SeqCst) <= wake_at {
+                    break;
+                }
                 gate = self.taken.wait(gate).unwrap_or_else(PoisonError::into_inner);
             }
         }
