@@ -151,7 +151,7 @@ fn time(field: &'static str, value: &Value) -> Result<u64, RowProblem> {
     let part = || value.as_f64().map(|ms| ms * NS_PER_MS).filter(|ns| (0.0..u64::MAX as f64).contains(ns));
     whole
         .or_else(|| part().map(|ns| ns.round() as u64))
-        .ok_or_else(|| wrong(field, "a number of milliseconds, 0 or more", value))
+        .ok_or_else(|| wrong(field, "a number of milliseconds from 0 to 18446744073709", value))
 }
 
 /// Whether a media field holds anything.

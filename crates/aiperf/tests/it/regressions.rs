@@ -67,8 +67,10 @@ fn a_limit_on_file_sizes_is_a_full_disk_and_not_the_end() {
 
 #[test]
 fn a_delay_beyond_the_clock_waits_and_breaks_nothing() {
-    let rows =
-        [json!({"text": "a", "session_id": "s"}), json!({"text": "b", "session_id": "s", "delay": 1e300})];
+    let rows = [
+        json!({"text": "a", "session_id": "s"}),
+        json!({"text": "b", "session_id": "s", "delay": 18_446_744_073_709_u64}),
+    ];
     let server = scripted(vec![Reply::chat("a", 1, 1)]);
     let running = Run::unseeded(&server.url())
         .args("--input-file rows.jsonl --custom-dataset-type single_turn --concurrency 2 --request-count 3")
