@@ -3,11 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use aiperf_core::outcome::CancelReason;
-use aiperf_core::plan::{Pacing, PhaseKind, PhasePlan, Ramp};
+use aiperf_core::plan::{PhasePlan, Ramp};
 use aiperf_load::{LimitCurve, Limited, PhaseWindow};
 use aiperf_metrics::{CpuShare, ShardHealth};
 use aiperf_os::mono_ns;
@@ -15,24 +14,18 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::MissedTickBehavior;
 
 use crate::error::RunError;
+use crate::filler::{self, Bodies};
 use crate::health::ProcessMeter;
 use crate::interrupt::Interrupt;
 use crate::limit::{Limit, Limits};
 use crate::live::Live;
 use crate::phase::{Counters, Phase, Starts, Stop};
-use crate::prepare::{Composer, Prepared, Sessions};
+use crate::prepare::Composer;
 use crate::progress::{Moment, Progress, TICK};
-use crate::ring::{Ahead, Ring};
 use crate::shard::{Command, ShardEvent};
 
-/// Slots of the ring of prepared conversations, beside two for each live session.
-const RING_SLOTS: usize = 4096;
-/// Bytes of bodies that may lie ready, beyond those of the first instant.
-const READY_BYTES: u64 = 64 << 20;
 /// Time between the decision to start a phase and its arrival 0, so that every shard is waiting for it.
 const START_AHEAD_NS: u64 = 500_000;
-/// Most conversations made before the start of an open loop.
-const MOST_PRIMED: u64 = 1024;
 /// How long the end of a phase waits for the reader before it is told on the screen.
 const READER_PATIENCE: Duration = Duration::from_millis(250);
 
@@ -188,7 +181,7 @@ impl Control {
         for (number, (plan, starts)) in phases.iter().enumerate() {
             let Some(composer) = ran.composer.take() else { break };
             let base = open.iter().map(|o| o.phase.counters.sessions.load(Ordering::Relaxed)).sum();
-            let (ring, filler) = match prepare(plan, starts, base, composer) {
+            let (ring, filler) = match filler::start(plan, starts, base, composer) {
                 Ok(prepared) => prepared,
                 Err(problem) => {
                     ran.problems.push(problem);
@@ -196,7 +189,7 @@ impl Control {
                 }
             };
             let mut stopped = None;
-            if self.filled(primed(plan, starts), &ring).await {
+            if self.filled(filler::primed(plan, starts), &ring).await {
                 open.push(self.start(number as u16, plan, starts, base, ring.clone()));
                 let until = match phases.get(number + 1) {
                     Some((next, _)) if next.seamless => Until::Sent,
@@ -204,7 +197,7 @@ impl Control {
                 };
                 stopped = self.wait(&mut open, until).await;
             }
-            let (composer, problem) = stop_filler(filler, &ring);
+            let (composer, problem) = filler::stop(filler, &ring);
             ran.composer = composer;
             let is_over = problem.is_some() || stopped.is_some();
             ran.problems.extend(problem.into_iter().chain(stopped));
@@ -219,7 +212,7 @@ impl Control {
     }
 
     /// Waits until the first instant's sessions are ready; `false` when the user stopped the run before.
-    async fn filled(&mut self, primed: u64, ring: &Ring<Arc<Prepared>>) -> bool {
+    async fn filled(&mut self, primed: u64, ring: &Bodies) -> bool {
         let interrupt = self.interrupt.clone();
         tokio::select! {
             biased;
@@ -405,102 +398,6 @@ impl Control {
             latest: self.live.read(phase.number),
             draining: !phase.window.may_send(sent, now),
         }
-    }
-}
-
-/// Conversations on their way from the composer to the shards.
-type Bodies = Arc<Ring<Arc<Prepared>>>;
-
-/// Starts to compose the sessions of a phase. `base` is the number of sessions that earlier phases used up.
-fn prepare(
-    plan: &PhasePlan,
-    starts: &Starts,
-    base: u64,
-    composer: Composer,
-) -> Result<(Bodies, JoinHandle<Filled>), RunError> {
-    let limit = most_sessions(plan, starts);
-    let ahead = Ahead { items: primed(plan, starts), bytes: READY_BYTES };
-    let ring = Arc::new(Ring::new(RING_SLOTS + 2 * most_at_once(plan) as usize, ahead));
-    let order = match starts {
-        Starts::Schedule(schedule) => Some(schedule.clone()),
-        Starts::Places | Starts::Arrivals | Starts::Ticks | Starts::Users(_) => None,
-    };
-    let sessions = Sessions { base, limit, warmup: plan.kind == PhaseKind::Warmup, order };
-    let filler = start_filler(composer, ring.clone(), sessions)?;
-    Ok((ring, filler))
-}
-
-/// Most sessions that can start.
-fn most_sessions(plan: &PhasePlan, starts: &Starts) -> u64 {
-    let there = match starts {
-        Starts::Schedule(schedule) => schedule.entries().len() as u64,
-        Starts::Places | Starts::Arrivals | Starts::Ticks | Starts::Users(_) => u64::MAX,
-    };
-    plan.most_sessions().unwrap_or(u64::MAX).min(there)
-}
-
-/// Most sessions that live at once, where the plan has a number for it; else 0.
-pub(crate) fn most_at_once(plan: &PhasePlan) -> u32 {
-    let from = plan.concurrency_ramp.and_then(|ramp| ramp.from).unwrap_or(0.0) as u32;
-    let users = match plan.pacing {
-        Pacing::UserCentric { users, .. } => users,
-        Pacing::Concurrency | Pacing::Rate { .. } | Pacing::FixedSchedule { .. } => 0,
-    };
-    plan.concurrency.unwrap_or(0).max(from).max(users)
-}
-
-/// How many conversations must be ready before arrival 0: what the first instant can ask for, and about a second of a
-/// schedule.
-fn primed(plan: &PhasePlan, starts: &Starts) -> u64 {
-    let wanted = match &plan.pacing {
-        Pacing::Concurrency => u64::from(most_at_once(plan)).max(1),
-        Pacing::Rate { rate, .. } => (rate.peak().ceil() as u64).clamp(1, MOST_PRIMED),
-        // The first sessions start in another order than they are numbered in.
-        Pacing::UserCentric { users, .. } => u64::from(*users).max(1),
-        Pacing::FixedSchedule { .. } => MOST_PRIMED,
-    };
-    wanted.min(most_sessions(plan, starts))
-}
-
-type Filled = (Composer, Result<(), RunError>);
-
-/// Closes the ring when the composer panics: sessions would wait for ever for what it does not bring.
-struct CloseOnPanic<T>(Arc<Ring<T>>);
-
-impl<T> Drop for CloseOnPanic<T> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.close();
-        }
-    }
-}
-
-fn start_filler(
-    mut composer: Composer,
-    ring: Arc<Ring<Arc<Prepared>>>,
-    sessions: Sessions,
-) -> Result<JoinHandle<Filled>, RunError> {
-    std::thread::Builder::new()
-        .name("composer".into())
-        .spawn(move || {
-            // Being ahead must not cost the shards a core.
-            aiperf_os::sched::lower_priority(5);
-            let guard = CloseOnPanic(ring);
-            let result = composer.fill(&guard.0, &sessions);
-            (composer, result)
-        })
-        .map_err(RunError::Thread)
-}
-
-/// Ends the ring and takes the composer back, with what went wrong in it.
-fn stop_filler(
-    filler: JoinHandle<Filled>,
-    ring: &Ring<Arc<Prepared>>,
-) -> (Option<Composer>, Option<RunError>) {
-    ring.close();
-    match filler.join() {
-        Ok((composer, filled)) => (Some(composer), filled.err()),
-        Err(_) => (None, Some(RunError::Panicked("composer"))),
     }
 }
 

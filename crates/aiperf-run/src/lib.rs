@@ -19,6 +19,7 @@ pub mod doctor;
 #[cfg(test)]
 mod ended_toys;
 mod error;
+mod filler;
 mod finish;
 mod handover;
 mod health;

@@ -2,8 +2,8 @@
 
 use aiperf_core::plan::{ConnectionReuse, EndpointPlan, HttpVersion, Pacing, PhasePlan, Plan};
 
-use crate::control::most_at_once;
 use crate::error::RunError;
+use crate::filler::most_at_once;
 use crate::phase::Starts;
 
 /// Live sessions that one shard carries before a second one is worth its thread.

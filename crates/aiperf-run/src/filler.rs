@@ -1,0 +1,108 @@
+//! The composer at work for a phase: on its own thread, a bounded way ahead of the shards.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use aiperf_core::plan::{Pacing, PhaseKind, PhasePlan};
+
+use crate::error::RunError;
+use crate::phase::Starts;
+use crate::prepare::{Composer, Prepared, Sessions};
+use crate::ring::{Ahead, Ring};
+
+/// Slots of the ring of prepared conversations, beside two for each live session.
+const RING_SLOTS: usize = 4096;
+/// Bytes of bodies that may lie ready, beyond those of the first instant.
+const READY_BYTES: u64 = 64 << 20;
+/// Most conversations made before the start of an open loop.
+const MOST_PRIMED: u64 = 1024;
+
+/// Conversations on their way from the composer to the shards.
+pub(crate) type Bodies = Arc<Ring<Arc<Prepared>>>;
+
+/// Starts to compose the sessions of a phase. `base` is the number of sessions that earlier phases used up.
+pub(crate) fn start(
+    plan: &PhasePlan,
+    starts: &Starts,
+    base: u64,
+    composer: Composer,
+) -> Result<(Bodies, JoinHandle<Filled>), RunError> {
+    let limit = most_sessions(plan, starts);
+    let ahead = Ahead { items: primed(plan, starts), bytes: READY_BYTES };
+    let ring = Arc::new(Ring::new(RING_SLOTS + 2 * most_at_once(plan) as usize, ahead));
+    let order = match starts {
+        Starts::Schedule(schedule) => Some(schedule.clone()),
+        Starts::Places | Starts::Arrivals | Starts::Ticks | Starts::Users(_) => None,
+    };
+    let sessions = Sessions { base, limit, warmup: plan.kind == PhaseKind::Warmup, order };
+    let filler = spawn(composer, ring.clone(), sessions)?;
+    Ok((ring, filler))
+}
+
+/// Most sessions that can start.
+fn most_sessions(plan: &PhasePlan, starts: &Starts) -> u64 {
+    let there = match starts {
+        Starts::Schedule(schedule) => schedule.entries().len() as u64,
+        Starts::Places | Starts::Arrivals | Starts::Ticks | Starts::Users(_) => u64::MAX,
+    };
+    plan.most_sessions().unwrap_or(u64::MAX).min(there)
+}
+
+/// Most sessions that live at once, where the plan has a number for it; else 0.
+pub(crate) fn most_at_once(plan: &PhasePlan) -> u32 {
+    let from = plan.concurrency_ramp.and_then(|ramp| ramp.from).unwrap_or(0.0) as u32;
+    let users = match plan.pacing {
+        Pacing::UserCentric { users, .. } => users,
+        Pacing::Concurrency | Pacing::Rate { .. } | Pacing::FixedSchedule { .. } => 0,
+    };
+    plan.concurrency.unwrap_or(0).max(from).max(users)
+}
+
+/// How many conversations must be ready before arrival 0: what the first instant can ask for, and about a second of a
+/// schedule.
+pub(crate) fn primed(plan: &PhasePlan, starts: &Starts) -> u64 {
+    let wanted = match &plan.pacing {
+        Pacing::Concurrency => u64::from(most_at_once(plan)).max(1),
+        Pacing::Rate { rate, .. } => (rate.peak().ceil() as u64).clamp(1, MOST_PRIMED),
+        // The first sessions start in another order than they are numbered in.
+        Pacing::UserCentric { users, .. } => u64::from(*users).max(1),
+        Pacing::FixedSchedule { .. } => MOST_PRIMED,
+    };
+    wanted.min(most_sessions(plan, starts))
+}
+
+/// The composer, back from a phase, and how that ended for it.
+pub(crate) type Filled = (Composer, Result<(), RunError>);
+
+/// Closes the ring when the composer panics: sessions would wait for ever for what it does not bring.
+struct CloseOnPanic<T>(Arc<Ring<T>>);
+
+impl<T> Drop for CloseOnPanic<T> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.close();
+        }
+    }
+}
+
+fn spawn(mut composer: Composer, ring: Bodies, sessions: Sessions) -> Result<JoinHandle<Filled>, RunError> {
+    std::thread::Builder::new()
+        .name("composer".into())
+        .spawn(move || {
+            // Being ahead must not cost the shards a core.
+            aiperf_os::sched::lower_priority(5);
+            let guard = CloseOnPanic(ring);
+            let result = composer.fill(&guard.0, &sessions);
+            (composer, result)
+        })
+        .map_err(RunError::Thread)
+}
+
+/// Ends the ring and takes the composer back, with what went wrong in it.
+pub(crate) fn stop(filler: JoinHandle<Filled>, ring: &Bodies) -> (Option<Composer>, Option<RunError>) {
+    ring.close();
+    match filler.join() {
+        Ok((composer, filled)) => (Some(composer), filled.err()),
+        Err(_) => (None, Some(RunError::Panicked("composer"))),
+    }
+}
