@@ -1,4 +1,6 @@
-//! Text that came from elsewhere and is about to reach a person.
+//! Text for a person: what came from elsewhere made harmless, and numbers made readable.
+
+use std::fmt;
 
 /// Removes what could drive a terminal: C0 and C1 control characters (newline and tab become a space), escape sequences'
 /// introducers, bidirectional overrides. Long text is cut to `max_chars` characters with an ellipsis.
@@ -58,6 +60,19 @@ fn edit_distance(a: &[char], b: &str) -> usize {
     rows[a.len() * width + b.len()]
 }
 
+/// A whole number, or its digits, with a comma before each three from the end.
+pub fn grouped(number: impl fmt::Display) -> String {
+    let digits = number.to_string();
+    let mut out = String::with_capacity(digits.len() * 4 / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,5 +90,11 @@ mod tests {
         assert_eq!(nearest("--concurency", flags), Some("--concurrency"));
         assert_eq!(nearest("--ilS", flags), Some("--isl"));
         assert_eq!(nearest("--frobnicate", flags), None);
+    }
+
+    #[test]
+    fn digits_stand_in_threes() {
+        let all = ["", "7", "123", "1234", "1234567"].map(grouped);
+        assert_eq!(all, ["", "7", "123", "1,234", "1,234,567"]);
     }
 }

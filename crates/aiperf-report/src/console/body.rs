@@ -1,6 +1,6 @@
 //! What is on the page, in order.
 
-use aiperf_core::text::for_terminal;
+use aiperf_core::text::{for_terminal, grouped};
 use aiperf_metrics::{ConsoleGroup, Flags, LengthDifference, Limit, PhaseHealth, Row, Stats, Tally, verdict};
 
 use super::EXPORT_WIDTH;
@@ -334,18 +334,7 @@ fn number(value: f64) -> String {
 
 /// `1,234`.
 pub(crate) fn count(value: u64) -> String {
-    grouped(&value.to_string())
-}
-
-fn grouped(digits: &str) -> String {
-    let mut out = String::with_capacity(digits.len() * 4 / 3);
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
+    grouped(value)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Who was the limit, and what to do about it. Bounds are those of the verdict of a run where it has them.
 
+use aiperf_core::text::grouped;
 use aiperf_metrics::PhaseHealth;
 
 use super::figures::{Cost, Examination, Limit};
@@ -145,7 +146,7 @@ pub(super) fn advice(found: &Examination) -> Vec<String> {
         advice.push(format!(
             "Local ports allow {} connections to one address; widen net.ipv4.ip_local_port_range (1024 65535) for more, or spread them \
              over several servers.",
-            grouped(ports.connections.into())
+            grouped(ports.connections)
         ));
     }
     if found.machine.cores < 2 {
@@ -186,19 +187,6 @@ fn rounded(value: f64) -> String {
 /// A rate as it was asked for.
 fn plain(rate: f64) -> String {
     if rate.fract() == 0.0 { grouped(rate as u64) } else { rate.to_string() }
-}
-
-/// A whole number with separators.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }
 
 #[cfg(test)]

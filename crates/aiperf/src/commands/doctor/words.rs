@@ -1,5 +1,6 @@
 //! An examination as a page of text. Every figure of it is in the JSON, too, under the same value.
 
+use aiperf_core::text::grouped;
 use std::fmt::Write as _;
 
 use aiperf_run::doctor::{Cost, Examination, Lag, Machine, Peak, RateStep, StreamStep};
@@ -96,7 +97,7 @@ fn machine(out: &mut String, machine: &Machine) {
     row(
         "local ports",
         machine.ports.map_or_else(unknown, |p| {
-            format!("{} to {}: {} connections to one address", p.first, p.last, grouped(p.connections.into()))
+            format!("{} to {}: {} connections to one address", p.first, p.last, grouped(p.connections))
         }),
     );
     row("kernel receive stamps", if machine.receive_stamps { "work" } else { "do not work" }.into());
@@ -152,7 +153,7 @@ fn rate_lines(out: &mut String, step: &RateStep) {
 
 fn stream_lines(out: &mut String, step: &StreamStep) {
     let failed = if step.failed > 0 { format!(", {} not completed", step.failed) } else { String::new() };
-    line(out, &format!("{} asked, {} held at once{failed}", grouped(step.asked.into()), grouped(step.held)));
+    line(out, &format!("{} asked, {} held at once{failed}", grouped(step.asked), grouped(step.held)));
     line(out, &format!("  gap error {}", spread(step.gap_error)));
     if let Some(late) = step.server_late_mean_ms {
         line(out, &format!("  the server itself wrote late by {late:.3} in the mean"));
@@ -177,18 +178,6 @@ fn cost(each: &str, cost: &Cost) -> String {
         us(cost.client_us),
         us(cost.server_us)
     )
-}
-
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }
 
 #[cfg(test)]
