@@ -171,6 +171,7 @@ impl Material {
                 connecting_ns: Some(0),
                 read_lag_ns: Some(20_000),
             },
+            ..Facts::default()
         }
     }
 }
@@ -200,6 +201,7 @@ pub(crate) fn plain_facts(k: u64, chunks: u64) -> Facts {
             cached_tokens: None,
         }),
         wire: WireFacts::default(),
+        ..Facts::default()
     }
 }
 

@@ -68,7 +68,7 @@ pub enum ContextMode {
 }
 
 /// One request.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Turn {
     /// Model to name in the body.
     pub model: String,
@@ -76,6 +76,10 @@ pub struct Turn {
     pub role: Option<String>,
     /// Texts of the turn: one gives a plain string, several give a list of parts (chat) or a list of prompts (completions).
     pub texts: Vec<String>,
+    /// Names of the texts, in their order, where the dataset names them (`query`, `passages`); without them it is empty.
+    pub groups: Vec<TextGroup>,
+    /// The whole body, where the dataset has it; nothing is added to it.
+    pub payload: Option<Vec<u8>>,
     /// Output limit asked for.
     pub max_tokens: Option<u64>,
     /// Think time after the end of the turn before it.
@@ -86,6 +90,31 @@ pub struct Turn {
     pub extra: Map<String, Value>,
     /// Lengths, when the turn was made to one.
     pub length: Option<TurnLength>,
+}
+
+/// A name for some of a turn's texts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TextGroup {
+    /// The name.
+    pub name: String,
+    /// How many texts it is for.
+    pub count: usize,
+}
+
+impl Turn {
+    /// Texts of that name. A name that stands several times gives all of its texts, in their order.
+    pub fn texts_named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        let mut at = 0;
+        let ranges = self.groups.iter().map(move |group| {
+            let from = at;
+            at += group.count;
+            (group, from..at)
+        });
+        ranges
+            .filter(move |(group, _)| group.name == name)
+            .flat_map(|(_, range)| self.texts.get(range).unwrap_or_default())
+            .map(String::as_str)
+    }
 }
 
 /// Input lengths of a turn that was made to one, tokens.
@@ -103,6 +132,21 @@ pub struct TurnLength {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn texts_are_found_by_their_names() {
+        let group = |name: &str, count| TextGroup { name: name.to_owned(), count };
+        let turn = Turn {
+            texts: ["q", "p", "r", "s"].map(str::to_owned).to_vec(),
+            groups: vec![group("query", 1), group("passages", 2), group("query", 1)],
+            ..Turn::default()
+        };
+        assert_eq!(turn.texts_named("query").collect::<Vec<_>>(), ["q", "s"]);
+        assert_eq!(turn.texts_named("passages").collect::<Vec<_>>(), ["p", "r"]);
+        assert_eq!(turn.texts_named("image").count(), 0);
+        let unsound = Turn { texts: Vec::new(), ..turn };
+        assert_eq!(unsound.texts_named("query").count(), 0, "names without texts");
+    }
 
     #[test]
     fn a_marker_is_put_once() {

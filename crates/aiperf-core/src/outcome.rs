@@ -4,10 +4,11 @@
 use serde::{Deserialize, Serialize};
 
 /// The class a scheduled request ends in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// A whole, well-formed answer with content.
+    #[default]
     Completed,
     /// The server or the network did not give one; a [`Failure`] says why.
     Failed,
@@ -17,6 +18,11 @@ pub enum Outcome {
     Lost,
     /// Scheduled and never sent (the run stopped first, or a policy skipped it).
     Unsent,
+}
+
+impl Outcome {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 5] = [Self::Completed, Self::Failed, Self::Cancelled, Self::Lost, Self::Unsent];
 }
 
 /// Why we dropped a request on purpose.
@@ -49,6 +55,43 @@ pub enum Disposition {
         /// When the connection was dropped.
         at_ns: u64,
     },
+}
+
+/// Why the server stopped writing, in one vocabulary for all APIs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Finish {
+    /// It did not say.
+    #[default]
+    Unsaid,
+    /// The model ended its answer, or a stop text came.
+    Stop,
+    /// The output limit was reached.
+    Length,
+    /// The model called tools.
+    ToolCalls,
+    /// A filter or a refusal ended it.
+    ContentFilter,
+    /// A word that is none of these.
+    Other,
+}
+
+impl Finish {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 6] =
+        [Self::Unsaid, Self::Stop, Self::Length, Self::ToolCalls, Self::ContentFilter, Self::Other];
+
+    /// The word files hold.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unsaid => "unsaid",
+            Self::Stop => "stop",
+            Self::Length => "length",
+            Self::ToolCalls => "tool_calls",
+            Self::ContentFilter => "content_filter",
+            Self::Other => "other",
+        }
+    }
 }
 
 /// Where in a request's life it broke.

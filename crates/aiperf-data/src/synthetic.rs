@@ -418,6 +418,7 @@ impl Workload for Synthetic {
                 at_ns: None,
                 extra: Map::new(),
                 length: Some(length),
+                ..Turn::default()
             });
         }
         let Opening { system, context: user_context, .. } = opening;

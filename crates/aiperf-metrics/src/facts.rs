@@ -1,7 +1,7 @@
 //! What is known of one request once its answer was read and counted: the only input of every formula.
 
 use aiperf_core::exchange::{Exchange, ReadMark};
-use aiperf_core::outcome::Outcome;
+use aiperf_core::outcome::{Finish, Outcome};
 use aiperf_core::ticket::Ticket;
 use aiperf_core::usage::Usage;
 
@@ -31,7 +31,7 @@ pub struct ChunkFact {
 }
 
 /// One request as the formulas see it. Stamps are monotonic nanoseconds.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Facts {
     /// The class it ended in.
     pub outcome: Outcome,
@@ -55,8 +55,23 @@ pub struct Facts {
     pub requested_osl: Option<u64>,
     /// What the server counted.
     pub usage: Option<Usage>,
+    /// Why the server stopped.
+    pub finish: Finish,
+    /// Where it belongs.
+    pub place: Place,
     /// Its way to the wire and over it.
     pub wire: WireFacts,
+}
+
+/// Where a request belongs, for results by turn, model and server.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// Position of the turn in its session, from 0.
+    pub turn: u16,
+    /// Position of its model in the plan's list.
+    pub model: u16,
+    /// Position of its server in the plan's list.
+    pub target: u16,
 }
 
 /// What the schedule and the wire showed of a request beside its content. Stamps are monotonic nanoseconds.

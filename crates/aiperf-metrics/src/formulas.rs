@@ -162,6 +162,7 @@ mod tests {
                 cached_tokens: None,
             }),
             wire: crate::facts::WireFacts::default(),
+            ..Facts::default()
         }
     }
 
@@ -300,6 +301,7 @@ mod tests {
                         requested_osl,
                         usage,
                         wire: crate::facts::WireFacts::default(),
+                        ..Facts::default()
                     }
                 },
             )

@@ -7,6 +7,7 @@ use crate::column::{IntColumn, RealColumn};
 use crate::derived::{Cell, Context};
 use crate::facts::{Capabilities, Facts};
 use crate::formulas;
+use crate::rows::{RequestRow, RequestRows};
 use crate::spec::{Compute, Flags, Fold, MetricSpec, Value};
 use crate::store::Disk;
 use crate::summary::{EarlyEnds, Row, Stats, Summary, Window};
@@ -47,6 +48,7 @@ pub struct Recorder {
     anchor: ClockAnchor,
     cells: Vec<Cell>,
     disk: Option<Disk>,
+    rows: RequestRows,
     ledger: Ledger,
     tally: Tally,
     early: EarlyEnds,
@@ -65,7 +67,7 @@ impl Recorder {
             })
             .collect();
         let (ledger, tally, early) = (Ledger::default(), Tally::default(), EarlyEnds::default());
-        Self { anchor, cells, disk: None, ledger, tally, early }
+        Self { anchor, cells, disk: None, rows: RequestRows::default(), ledger, tally, early }
     }
 
     /// The same, still empty, whose columns go to `disk` when they grow long. Recorders that are merged share one.
@@ -76,6 +78,7 @@ impl Recorder {
                 *column = IntColumn::on(Some(disk));
             }
         }
+        self.rows = RequestRows::on(Some(disk));
         self.disk = Some(disk.clone());
         self
     }
@@ -96,6 +99,7 @@ impl Recorder {
             Outcome::Failed | Outcome::Cancelled => true,
             Outcome::Lost | Outcome::Unsent => return RecordValues::default(),
         };
+        self.rows.push(&RequestRow::of(facts));
         if let Some(early) = formulas::ended_early(facts).filter(|_| !errors) {
             self.early.compared += 1;
             self.early.early += u64::from(early);
@@ -145,6 +149,7 @@ impl Recorder {
     pub fn merge(&mut self, other: Self) {
         self.ledger.merge(&other.ledger);
         self.tally = self.ledger.tally();
+        self.rows.append(other.rows);
         self.early.compared += other.early.compared;
         self.early.early += other.early.early;
         for ((spec, ours), theirs) in METRICS.iter().zip(&mut self.cells).zip(other.cells) {
@@ -161,6 +166,11 @@ impl Recorder {
                 _ => {}
             }
         }
+    }
+
+    /// Its requests that were sent, each as a whole, in the order in which they were recorded.
+    pub const fn rows(&self) -> &RequestRows {
+        &self.rows
     }
 
     /// Statistics of one record metric in its stored unit; `None` when it has no value.
@@ -181,7 +191,8 @@ impl Recorder {
                 Cell::Real(column) => column.bytes(),
                 _ => 0,
             })
-            .sum()
+            .sum::<usize>()
+            + self.rows.bytes()
     }
 
     /// Statistics of everything taken in; rates are divided by `window`.
@@ -279,6 +290,7 @@ mod tests {
             requested_osl: Some(10),
             usage: Some(usage),
             wire: WireFacts { dispatched_ns: Some(start_ns), ..WireFacts::default() },
+            ..Facts::default()
         }
     }
 
@@ -470,7 +482,7 @@ mod tests {
         facts.output_tokens = Some(101);
         recorder.record(&facts);
         let with_gaps = recorder.bytes() - without_gaps;
-        assert_eq!(with_gaps, 24 * 4 + 7 * 8 + 100 * 4);
+        assert_eq!(with_gaps, 24 * 4 + 7 * 8 + 64 + 100 * 4);
     }
 
     fn stream() -> impl Strategy<Value = Vec<Facts>> {

@@ -141,6 +141,7 @@ mod tests {
             requested_osl: None,
             usage: None,
             wire: WireFacts::default(),
+            ..Facts::default()
         }
     }
 

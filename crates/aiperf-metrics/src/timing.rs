@@ -113,6 +113,7 @@ mod tests {
             requested_osl: None,
             usage: None,
             wire: WireFacts::of(ticket, exchange),
+            ..Facts::default()
         }
     }
 

@@ -77,6 +77,7 @@ fn request(outcome: Outcome, start_ms: u64, tokens: u64) -> Facts {
             connecting_ns: Some(250_000),
             read_lag_ns: Some(40_000),
         },
+        ..Facts::default()
     }
 }
 

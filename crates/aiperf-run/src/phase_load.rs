@@ -163,6 +163,7 @@ mod tests {
                 requested_osl: None,
                 usage: None,
                 wire: WireFacts::of(ticket, exchange),
+                ..Facts::default()
             });
         }
         recorder

@@ -13,8 +13,8 @@ use aiperf_core::time::{ClockAnchor, ns_to_ms};
 use aiperf_core::url::BaseUrl;
 use aiperf_load::FailureThreshold;
 use aiperf_metrics::{
-    Capabilities, ChunkFact, Disk, ErrorSummary, Facts, LengthFacts, LengthLedger, Recorder, TargetRecorder,
-    Value, WireFacts,
+    Capabilities, ChunkFact, Disk, ErrorSummary, Facts, LengthFacts, LengthLedger, Place, Recorder,
+    TargetRecorder, Value, WireFacts,
 };
 use aiperf_net::sse::SseScanner;
 use aiperf_net::{Answer, Client, Endpoint};
@@ -351,7 +351,9 @@ impl Reader {
             reasoning_tokens: counts.reasoning,
             requested_osl: turn.requested_osl,
             usage: answer.usage,
+            place: Place { turn: ticket.turn, target: ticket.target, ..Place::default() },
             wire: WireFacts::of(&ticket, &exchange),
+            ..Facts::default()
         };
         // What the server counted is no count of ours.
         let sent = counts.isl.filter(|_| self.counter.is_some());

@@ -191,6 +191,7 @@ pub(crate) fn parse(line: &[u8], counted_here: bool) -> Result<Record, serde_jso
         requested_osl: line.requested_osl(),
         usage,
         wire: line.wire(),
+        ..Facts::default()
     };
     let later = meta.turn_index > 0;
     let lengths = LengthFacts {

@@ -46,6 +46,8 @@ const BATCH: usize = 64;
 const BATCH_AGE: Duration = Duration::from_millis(20);
 /// Time between two looks at how late this thread is.
 const BEAT_NS: u64 = 10_000_000;
+/// Turns on a core that a shard asks for: it mostly waits, and what it does when it wakes takes less than this.
+const TURN_NS: u64 = 100_000;
 
 /// A request that ended, on its way to the reader.
 #[derive(Debug)]
@@ -109,6 +111,7 @@ pub(crate) fn run(setup: ShardSetup) -> Result<(), RunError> {
     }
     let _farewell = Farewell(setup.index as u16, setup.events.clone());
     aiperf_os::sched::set_timer_slack(1);
+    aiperf_os::sched::shorten_turns(TURN_NS);
     let clients = setup.urls.iter().map(|url| Client::new(&setup.endpoint, url, setup.tls.clone()));
     let clients = clients.collect::<Result<Vec<_>, _>>()?;
     // Not a `LocalSet` in a runtime: there, what a socket wakes goes through a shared queue and a second scheduler.

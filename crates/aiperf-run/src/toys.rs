@@ -123,6 +123,7 @@ pub(crate) fn conversation(texts: &[&str]) -> Conversation {
         at_ns: None,
         extra: Map::new(),
         length: None,
+        ..Turn::default()
     };
     Conversation {
         id: "talk".into(),

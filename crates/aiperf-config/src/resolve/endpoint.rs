@@ -186,13 +186,9 @@ impl Resolver<'_> {
     }
 }
 
+/// A word that is no API is refused elsewhere.
 fn kind_of(word: &str) -> EndpointKind {
-    match word {
-        "completions" => EndpointKind::Completions,
-        "responses" => EndpointKind::Responses,
-        "messages" => EndpointKind::Messages,
-        _ => EndpointKind::Chat,
-    }
+    EndpointKind::named(word).unwrap_or(EndpointKind::Chat)
 }
 
 /// The text of a file that holds a key.

@@ -18,34 +18,170 @@ pub enum EndpointKind {
     Responses,
     /// Anthropic `/v1/messages`.
     Messages,
+    /// OpenAI `/v1/embeddings`.
+    Embeddings,
+    /// `/v1/embeddings` asked with chat messages (vLLM).
+    ChatEmbeddings,
+    /// NVIDIA NIM's `/v1/embeddings`.
+    NimEmbeddings,
+    /// Cohere's `/v2/rerank`.
+    CohereRankings,
+    /// Hugging Face TEI's `/rerank`.
+    HfTeiRankings,
+    /// NVIDIA NIM's `/v1/ranking`.
+    NimRankings,
+    /// Hugging Face TGI's `/generate` and `/generate_stream`.
+    HuggingfaceGenerate,
+    /// SGLang's native `/generate`.
+    SglangGenerate,
+    /// Solido's `/rag/api/prompt`.
+    SolidoRag,
+    /// A body made by a template of the user's.
+    Template,
+    /// Bodies as they stand in the dataset.
+    Raw,
 }
 
+/// What sets an API apart from others, as far as it needs no code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KindTraits {
+    /// The name users type and files hold.
+    pub name: &'static str,
+    /// Path behind the server's address; empty when the address is all of it.
+    pub path: &'static str,
+    /// Path for streamed answers, where it is another.
+    pub streaming_path: Option<&'static str>,
+    /// Answers can come as server-sent events.
+    pub streams: bool,
+    /// Answers are text that is counted in tokens.
+    pub produces_tokens: bool,
+    /// A session may have several turns.
+    pub many_turns: bool,
+    /// Requests can hold a system text.
+    pub has_system: bool,
+    /// Title of its console tables.
+    pub title: &'static str,
+}
+
+/// An API of generated text that streams, of one turn.
+const TEXT: KindTraits = KindTraits {
+    name: "",
+    path: "",
+    streaming_path: None,
+    streams: true,
+    produces_tokens: true,
+    many_turns: false,
+    has_system: false,
+    title: "LLM Metrics",
+};
+
+/// An API of conversations.
+const TALK: KindTraits = KindTraits { many_turns: true, has_system: true, ..TEXT };
+
+/// An API whose answers are vectors or scores.
+const SCORES: KindTraits = KindTraits { streams: false, produces_tokens: false, ..TEXT };
+
 impl EndpointKind {
+    /// All of them, in the order help lists them.
+    pub const ALL: [Self; 15] = [
+        Self::Chat,
+        Self::Completions,
+        Self::Responses,
+        Self::Messages,
+        Self::Embeddings,
+        Self::ChatEmbeddings,
+        Self::NimEmbeddings,
+        Self::CohereRankings,
+        Self::HfTeiRankings,
+        Self::NimRankings,
+        Self::HuggingfaceGenerate,
+        Self::SglangGenerate,
+        Self::SolidoRag,
+        Self::Template,
+        Self::Raw,
+    ];
+
+    /// What sets it apart.
+    pub const fn traits(self) -> KindTraits {
+        match self {
+            Self::Chat => KindTraits { name: "chat", path: "/v1/chat/completions", ..TALK },
+            Self::Completions => KindTraits { name: "completions", path: "/v1/completions", ..TEXT },
+            Self::Responses => KindTraits { name: "responses", path: "/v1/responses", ..TALK },
+            Self::Messages => KindTraits { name: "messages", path: "/v1/messages", ..TALK },
+            Self::Embeddings => KindTraits {
+                name: "embeddings",
+                path: "/v1/embeddings",
+                title: "Embeddings Metrics",
+                ..SCORES
+            },
+            Self::ChatEmbeddings => KindTraits {
+                name: "chat_embeddings",
+                path: "/v1/embeddings",
+                many_turns: true,
+                has_system: true,
+                title: "Embeddings Metrics",
+                ..SCORES
+            },
+            Self::NimEmbeddings => KindTraits {
+                name: "nim_embeddings",
+                path: "/v1/embeddings",
+                title: "NIM Embeddings Metrics",
+                ..SCORES
+            },
+            Self::CohereRankings => {
+                KindTraits { name: "cohere_rankings", path: "/v2/rerank", title: "Ranking Metrics", ..SCORES }
+            }
+            Self::HfTeiRankings => {
+                KindTraits { name: "hf_tei_rankings", path: "/rerank", title: "Ranking Metrics", ..SCORES }
+            }
+            Self::NimRankings => {
+                KindTraits { name: "nim_rankings", path: "/v1/ranking", title: "Rankings Metrics", ..SCORES }
+            }
+            Self::HuggingfaceGenerate => KindTraits {
+                name: "huggingface_generate",
+                path: "/generate",
+                streaming_path: Some("/generate_stream"),
+                ..TEXT
+            },
+            Self::SglangGenerate => KindTraits { name: "sglang_generate", path: "/generate", ..TEXT },
+            Self::SolidoRag => KindTraits {
+                name: "solido_rag",
+                path: "/rag/api/prompt",
+                title: "SOLIDO RAG Metrics",
+                ..TEXT
+            },
+            Self::Template => KindTraits { name: "template", has_system: true, ..TEXT },
+            Self::Raw => KindTraits { name: "raw", has_system: true, ..TEXT },
+        }
+    }
+
     /// The name users type and files hold.
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Chat => "chat",
-            Self::Completions => "completions",
-            Self::Responses => "responses",
-            Self::Messages => "messages",
-        }
+        self.traits().name
+    }
+
+    /// The API of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
+    /// A request is a query and passages to be ranked by it.
+    pub const fn is_ranking(self) -> bool {
+        matches!(self, Self::CohereRankings | Self::HfTeiRankings | Self::NimRankings)
     }
 
     /// A request is a list of messages with roles, which the server puts through its chat template; otherwise it is plain
     /// text, which it puts behind the tokenizer's own specials (BOS).
     pub const fn has_messages(self) -> bool {
-        match self {
-            Self::Chat | Self::Responses | Self::Messages => true,
-            Self::Completions => false,
-        }
+        matches!(self, Self::Chat | Self::Responses | Self::Messages | Self::ChatEmbeddings)
     }
 
     /// The field of a request that holds its messages.
     pub const fn messages_field(self) -> Option<&'static str> {
         match self {
-            Self::Chat | Self::Messages => Some("messages"),
+            Self::Chat | Self::Messages | Self::ChatEmbeddings => Some("messages"),
             Self::Responses => Some("input"),
-            Self::Completions => None,
+            _ => None,
         }
     }
 
@@ -54,7 +190,7 @@ impl EndpointKind {
         match self {
             Self::Responses => Some("instructions"),
             Self::Messages => Some("system"),
-            Self::Chat | Self::Completions => None,
+            _ => None,
         }
     }
 

@@ -119,6 +119,7 @@ impl SingleTurnFile {
             at_ns: row.at_ns.filter(|_| !self.ignore_timestamps),
             extra: row.extra,
             length: None,
+            ..Turn::default()
         };
         Ok((turn, row.session_id))
     }

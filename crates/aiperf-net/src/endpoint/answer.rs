@@ -206,6 +206,7 @@ impl<'b> Reader<'b> {
                     let typed = event.is_typed();
                     self.said(json, messages::said(text, event, name), typed, at_ns)
                 }
+                other => unreachable!("{} is refused by the configuration", other.name()),
             })
         })?;
         match found {

@@ -143,6 +143,7 @@ mod tests {
             at_ns: None,
             extra: Map::new(),
             length: None,
+            ..Turn::default()
         }
     }
 

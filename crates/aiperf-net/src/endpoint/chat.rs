@@ -7,9 +7,6 @@ use super::chunk::{Choice, Piece};
 use super::message::{Content, Form, Message, MessageList};
 use super::{Answer, Request};
 
-/// Path below the base URL.
-pub(super) const PATH: &str = "/v1/chat/completions";
-
 /// The API's own fields of a request.
 pub(super) fn fields<'a>(request: &Request<'a>, streaming: bool, legacy_max_tokens: bool) -> Fields<'a> {
     let turn = request.turn;

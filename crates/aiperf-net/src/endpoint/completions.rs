@@ -5,9 +5,6 @@ use aiperf_core::conversation::Turn;
 use super::body::{Field, Fields};
 use super::chunk::{Choice, Piece};
 
-/// Path below the base URL.
-pub(super) const PATH: &str = "/v1/completions";
-
 /// The API's own fields of a request. A limit of 0 is left out, as in AIPerf.
 pub(super) fn fields(turn: &Turn, streaming: bool) -> Fields<'_> {
     let mut fields = vec![

@@ -20,6 +20,7 @@ fn turn(texts: &[&str]) -> Turn {
         at_ns: None,
         extra: Map::new(),
         length: None,
+        ..Turn::default()
     }
 }
 

@@ -256,6 +256,7 @@ fn encoded(
         at_ns: None,
         extra: fields(turn),
         length: None,
+        ..Turn::default()
     };
     let request =
         Request { system, user_context: Some("context"), turn: &turn, opens: true, marker: Some(&marker) };

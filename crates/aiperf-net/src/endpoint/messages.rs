@@ -10,8 +10,6 @@ use super::event::{Said, WholePiece, filled, part};
 use super::message::{Content, Form, Message, MessageList};
 use super::{Answer, Request};
 
-/// Path below the base URL.
-pub(super) const PATH: &str = "/v1/messages";
 /// The header that names the version of the API that is spoken, and the version.
 pub(crate) const VERSION: (&str, &str) = ("anthropic-version", "2023-06-01");
 /// The header that carries the key.

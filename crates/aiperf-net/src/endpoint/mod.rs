@@ -140,7 +140,7 @@ impl Endpoint {
             asks_for_usage: match plan.kind {
                 EndpointKind::Chat | EndpointKind::Completions => true,
                 EndpointKind::Responses => plan.server_token_count,
-                EndpointKind::Messages => false,
+                _ => false,
             },
             extra: plan.extra.clone(),
         }
@@ -173,6 +173,7 @@ impl Endpoint {
             EndpointKind::Completions => completions::fields(request.turn, self.streaming),
             EndpointKind::Responses => responses::fields(request, self.streaming),
             EndpointKind::Messages => messages::fields(request, self.streaming),
+            other => unreachable!("{} is refused by the configuration", other.name()),
         };
         let fields = fields.merged(&self.extra, &request.turn.extra);
         let fields = if self.asks_for_usage { fields.with_usage() } else { fields };
@@ -233,9 +234,9 @@ impl Endpoint {
         }
         match self.kind {
             EndpointKind::Chat => chat::reply(answer, out),
-            EndpointKind::Completions => false,
             EndpointKind::Responses => responses::reply(answer, out),
             EndpointKind::Messages => messages::reply(answer, out),
+            _ => false,
         }
     }
 
@@ -270,12 +271,9 @@ impl Endpoint {
 
 /// The path appended to the base URL.
 pub(crate) fn path(plan: &EndpointPlan) -> &str {
-    plan.path.as_deref().unwrap_or(match plan.kind {
-        EndpointKind::Chat => chat::PATH,
-        EndpointKind::Completions => completions::PATH,
-        EndpointKind::Responses => responses::PATH,
-        EndpointKind::Messages => messages::PATH,
-    })
+    let traits = plan.kind.traits();
+    let own = traits.streaming_path.filter(|_| plan.streaming).unwrap_or(traits.path);
+    plan.path.as_deref().unwrap_or(own)
 }
 
 #[cfg(test)]

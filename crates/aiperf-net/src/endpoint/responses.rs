@@ -16,9 +16,6 @@ use super::event::{Said, WholePiece, filled, part};
 use super::message::{Content, Form, Message, MessageList};
 use super::{Answer, Request};
 
-/// Path below the base URL.
-pub(super) const PATH: &str = "/v1/responses";
-
 /// The API's own fields of a request.
 pub(super) fn fields<'a>(request: &Request<'a>, streaming: bool) -> Fields<'a> {
     let turn = request.turn;

@@ -14,7 +14,7 @@ pub(super) fn of(kind: EndpointKind, body: &[u8]) -> Vec<String> {
         match kind {
             EndpointKind::Responses => walk_system(body.get("instructions"), &mut out),
             EndpointKind::Messages => walk_system(body.get("system"), &mut out),
-            EndpointKind::Chat | EndpointKind::Completions => {}
+            _ => {}
         }
         let messages = walk_messages(kind, &body, &mut out);
         walk_tools(&body, &mut out);

@@ -60,9 +60,9 @@ impl TemplateFields {
 /// Tools in the form of chat, whose own stay as they are. Of the other APIs an empty list is as good as none.
 fn tools(kind: EndpointKind, list: &[Value]) -> Option<Value> {
     let schema = match kind {
-        EndpointKind::Chat | EndpointKind::Completions => return Some(list.to_vec().into()),
         EndpointKind::Responses => "parameters",
         EndpointKind::Messages => "input_schema",
+        _ => return Some(list.to_vec().into()),
     };
     let in_form = |tool: &Value| {
         // Tools of the server's own have no schema to convert.
