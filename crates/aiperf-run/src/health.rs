@@ -107,6 +107,7 @@ impl ShardMeter {
         self.health.connections = connections(counters).since(&connections(&self.before));
         self.health.ports_missing = counters.port_shortages - self.before.port_shortages;
         self.health.descriptors_missing = counters.descriptor_shortages - self.before.descriptor_shortages;
+        self.health.clock_steps = counters.clock_steps - self.before.clock_steps;
         self.health
     }
 }
@@ -164,9 +165,10 @@ mod tests {
         meter.sending_over(start_ns + 100);
         // Until the thread's clock has moved on.
         while thread_usage().cpu_ns.is_some_and(|ns| Some(ns) == meter.began.usage.cpu_ns) {}
-        let counters = Counters { opened: 7, port_shortages: 2, ..Counters::default() };
+        let counters = Counters { opened: 7, port_shortages: 2, clock_steps: 3, ..Counters::default() };
         let health = meter.finish(start_ns + 200, &counters);
         assert_eq!((health.shard, health.connections.opened, health.ports_missing), (3, 2, 2));
+        assert_eq!(health.clock_steps, 3);
         assert_eq!((health.skipped, health.unsent.count, health.unsent.last_ns), (1, 2, 3000));
         assert_eq!((health.composer.sessions, health.composer.longest_ns), (1, WAIT_NS));
         assert_eq!(health.loop_lag.max_ns(), Some(500));

@@ -184,6 +184,8 @@ pub struct ShardHealth {
     pub ports_missing: u64,
     /// Connections that could not be made because no descriptor was left (`EMFILE`, `ENFILE`).
     pub descriptors_missing: u64,
+    /// How often the wall clock was found to have been set, as receive stamps were read against it.
+    pub clock_steps: u64,
 }
 
 /// What happened to connections.

@@ -162,6 +162,16 @@ pub fn verdict(health: &Health) -> Verdict {
         );
         warnings.push(of_run(WarningCode::WallClockStepped, text));
     }
+    // One that was set and set back is where it was at the end.
+    let shards = health.phases.iter().flat_map(|phase| &phase.shards);
+    let steps = shards.map(|shard| shard.clock_steps).max().unwrap_or(0);
+    if steps > 0 && !warnings.iter().any(|w| w.code == WarningCode::WallClockStepped) {
+        let text = format!(
+            "The wall clock was set during the run ({steps} steps seen) and stands where it should at the end. Latencies are of another clock \
+             and hold; answers that arrived in between are stamped as they were read."
+        );
+        warnings.push(of_run(WarningCode::WallClockStepped, text));
+    }
     if health.handover.spilled_requests > 0 {
         let text = format!(
             "The reader could not keep up: {} answers ({:.1} MB) went through a file. Nothing is lost, and the load did not wait.",

@@ -307,6 +307,20 @@ fn what_is_of_the_whole_run_has_no_phase() {
 }
 
 #[test]
+fn a_clock_that_was_set_and_set_back_is_told_of() {
+    let mut phase = open_loop();
+    phase.shards[0].clock_steps = 2;
+    let mut health = of(vec![phase]);
+    health.clock.wall_step_ns = Some(0);
+    let told = verdict(&health).warnings;
+    assert_eq!(told.iter().map(|w| w.code).collect::<Vec<_>>(), [WarningCode::WallClockStepped]);
+    assert!(told[0].text.contains("2 steps seen"));
+    health.clock.wall_step_ns = Some(9_000_000);
+    let told = verdict(&health).warnings;
+    assert!(told.len() == 1 && told[0].text.contains("by +9.0 ms"), "said once");
+}
+
+#[test]
 fn warm_ups_decide_nothing_and_phases_are_named_where_there_are_several() {
     let warmup = PhaseHealth { is_warmup: true, ..with_thread(closed_loop(), 10 * S, 0) };
     assert_eq!(verdict(&of(vec![warmup.clone(), open_loop()])).limit, Limit::NotClient);

@@ -97,6 +97,7 @@ fn shard(shard: &ShardHealth) -> Value {
         "in_flight": held(&shard.in_flight),
         "ports_missing": shard.ports_missing,
         "descriptors_missing": shard.descriptors_missing,
+        "clock_steps": shard.clock_steps,
     })
 }
 
@@ -145,7 +146,12 @@ pub(crate) fn schema(nulls: bool) -> Value {
     };
     let list = |items: Value| json!({"type": "array", "items": items});
     let shard = s.some(
-        &[("shard", whole()), ("ports_missing", whole()), ("descriptors_missing", whole())],
+        &[
+            ("shard", whole()),
+            ("ports_missing", whole()),
+            ("descriptors_missing", whole()),
+            ("clock_steps", whole()),
+        ],
         &[("thread", cpu()), ("loop_lag_ms", spread()), ("in_flight", held())],
     );
     let asked = s.some(
