@@ -9,6 +9,7 @@
 //! Keys, units and layouts are AIPerf 0.13's, so that its scripts read our files. Text that came from a server is escaped in files
 //! and stripped of control characters on the screen.
 
+mod advice;
 pub mod console;
 pub mod csv;
 pub mod inputs;

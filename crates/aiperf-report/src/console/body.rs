@@ -6,6 +6,7 @@ use aiperf_metrics::{ConsoleGroup, Flags, LengthDifference, Limit, PhaseHealth, 
 use super::EXPORT_WIDTH;
 use super::paint::{Paint, Tone};
 use super::table::{Cell, Column, Table, wrap};
+use crate::advice::advice;
 use crate::load;
 use crate::report::Report;
 
@@ -89,6 +90,9 @@ impl Page {
                 Tone::Error,
                 &format!("… and {} more kinds of error in {} requests", more, count(requests)),
             );
+        }
+        for text in advice(report.errors) {
+            self.line(Tone::Note, &format!("What to try: {text}"));
         }
     }
 

@@ -46,7 +46,11 @@ fn refused_connections() {
     fails(
         run(&format!("http://{addr}")),
         "ClientConnectorError",
-        &[&format!("cannot connect to {addr}"), "refused"],
+        &[
+            &format!("cannot connect to {addr}"),
+            "refused",
+            "What to try: Nothing takes connections at this address.",
+        ],
     );
 }
 

@@ -167,7 +167,11 @@ fn a_server_with_a_key_lets_the_key_in() {
     let server = sim("ttft=0&itl=0&api-key=sesame");
     let run = || Run::profile(&url(&server)).args("--request-count 2");
     run().args("--api-key sesame").run().expect_exit(0).ends(Tally::of(2, 0));
-    run().run().expect_exit(1).ends(Tally::of(0, 2)).shows(&["401"]);
+    run()
+        .run()
+        .expect_exit(1)
+        .ends(Tally::of(0, 2))
+        .shows(&["401", "What to try: The server wants to know who asks."]);
 }
 
 #[test]
