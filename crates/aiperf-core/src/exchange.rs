@@ -11,6 +11,8 @@ use crate::outcome::Disposition;
 pub struct Stamps {
     /// The transport took the request: AIPerf's request start, before any DNS, TCP or TLS work.
     pub start_ns: u64,
+    /// Waiting for a connection that another request had made (HTTP/2) began and ended.
+    pub blocked_ns: Option<(u64, u64)>,
     /// Name resolution began and ended.
     pub dns_ns: Option<(u64, u64)>,
     /// TCP connect began and ended.

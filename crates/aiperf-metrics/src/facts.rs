@@ -83,7 +83,8 @@ pub struct WireFacts {
     pub send_start_ns: Option<u64>,
     /// Headers of the answer were whole.
     pub headers_ns: Option<u64>,
-    /// Time that name, TCP and TLS of its connection took, nanoseconds: 0 on a kept one, absent when it had none.
+    /// Time that name, TCP and TLS of its connection took, or the wait for one that another request made, nanoseconds: 0 on a kept one,
+    /// absent when it had none.
     pub connecting_ns: Option<u64>,
     /// The longest that a part of the answer lay in the kernel before it was read, nanoseconds; absent where the kernel does not stamp.
     pub read_lag_ns: Option<u64>,
@@ -93,13 +94,14 @@ impl WireFacts {
     /// What ticket and exchange tell.
     pub fn of(ticket: &Ticket, exchange: &Exchange) -> Self {
         let stamps = &exchange.stamps;
-        let steps = [stamps.dns_ns, stamps.tcp_ns, stamps.tls_ns];
+        // Who waits for a connection that another request makes waits for the connecting all the same.
+        let steps = [stamps.blocked_ns, stamps.dns_ns, stamps.tcp_ns, stamps.tls_ns];
         let fresh = steps.into_iter().flatten().map(|(from, to)| to.saturating_sub(from));
         Self {
             dispatched_ns: Some(ticket.dispatched_ns),
             send_start_ns: stamps.send_start_ns,
             headers_ns: stamps.headers_ns,
-            connecting_ns: stamps.send_start_ns.map(|_| if exchange.reused { 0 } else { fresh.sum() }),
+            connecting_ns: stamps.send_start_ns.map(|_| fresh.sum()),
             read_lag_ns: exchange.reads.iter().filter_map(ReadMark::read_lag_ns).max().map(u64::from),
         }
     }

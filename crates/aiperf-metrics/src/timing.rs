@@ -67,6 +67,7 @@ mod tests {
         let span = |from: u64, to: u64| Some((from * MS, to * MS));
         let stamps = Stamps {
             start_ns: 1031 * MS,
+            blocked_ns: None,
             dns_ns: span(1031, 1033),
             tcp_ns: span(1033, 1036),
             tls_ns: span(1037, 1042),

@@ -6,6 +6,7 @@ use aiperf_core::outcome::{Failure, FailureKind, Stage};
 use aiperf_core::plan::ConnectionReuse;
 use aiperf_core::ticket::Uuid;
 use aiperf_core::url::{self, BaseUrl};
+use aiperf_os::mono_ns;
 use bytes::Bytes;
 use http::header::HOST;
 use http::uri::{Authority, Parts, PathAndQuery, Scheme};
@@ -120,9 +121,12 @@ impl Client {
                     return Ok((lease, true));
                 }
                 seen.stage = Stage::Connect;
+                let began = mono_ns();
                 if let Some(lease) = two.pool.wait_or_open(self.open_two(two, seen)).await? {
                     return Ok((lease, false));
                 }
+                let first = seen.exchange.stamps.blocked_ns.map_or(began, |(from, _)| from);
+                seen.exchange.stamps.blocked_ns = Some((first, mono_ns()));
             },
             ConnectionReuse::Never => None,
             ConnectionReuse::Sticky => out.sticky.as_ref().and_then(|sticky| sticky.kept.take()),

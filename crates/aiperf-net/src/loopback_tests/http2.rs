@@ -179,7 +179,13 @@ async fn connections_are_shared_up_to_the_streams_the_server_allows() {
                 )
             };
             let (all, ()) = tokio::join!(all, answers);
-            for e in <[Exchange; 5]>::from(all) {
+            let all = <[Exchange; 5]>::from(all);
+            // All but the first wait for the connection that it makes, and then perhaps for one of their own.
+            let waited = all.iter().filter(|e| e.stamps.blocked_ns.is_some()).count();
+            assert_eq!(waited, if reuse == ConnectionReuse::Pooled { 4 } else { 0 });
+            for e in all {
+                let mut connecting = [e.stamps.blocked_ns, e.stamps.tcp_ns].into_iter().flatten().peekable();
+                assert!(connecting.peek().is_some() && connecting.all(|(from, to)| from <= to));
                 assert_eq!((&e.disposition, e.body.as_slice()), (&Disposition::Finished, &b"{}"[..]));
                 check_stamps(&e);
             }
