@@ -21,6 +21,7 @@
 mod column;
 mod derived;
 mod errors;
+mod explain;
 mod facts;
 mod formulas;
 mod lengths;
@@ -44,6 +45,7 @@ mod unit;
 pub use column::{IntColumn, RealColumn};
 pub use derived::Context;
 pub use errors::{ErrorGroup, ErrorSummary, MAX_GROUPS};
+pub use explain::{Elsewhere, Explanation, TOOLS, explain, public_metrics};
 pub use facts::{Capabilities, ChunkFact, Facts, Place, WireFacts};
 pub use formulas::osl_tolerance;
 pub use lengths::{Agreement, LengthDifference, LengthFacts, LengthLedger, LengthSummary};

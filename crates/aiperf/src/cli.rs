@@ -5,12 +5,13 @@ use std::ffi::OsString;
 use aiperf_core::text::nearest;
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint};
 
-use crate::commands::{completions, config, doctor, profile, report, sim, tokenizer};
+use crate::commands::{completions, config, doctor, explain, profile, report, sim, tokenizer};
 use crate::exit::{Exit, USAGE};
 use crate::output;
 
 /// Commands in the order of the help.
-const COMMANDS: [&str; 7] = ["profile", "sim", "report", "doctor", "tokenizer", "config", "completions"];
+const COMMANDS: [&str; 8] =
+    ["profile", "sim", "report", "explain", "doctor", "tokenizer", "config", "completions"];
 
 /// The whole command line, for help and shell completions.
 pub(crate) fn command() -> Command {
@@ -27,6 +28,7 @@ pub(crate) fn command() -> Command {
         .subcommand(aiperf_config::profile_command())
         .subcommand(sim::command())
         .subcommand(report::command())
+        .subcommand(explain::command())
         .subcommand(doctor::command())
         .subcommand(tokenizer::command())
         .subcommand(
@@ -96,6 +98,7 @@ fn dispatch_matches(matches: &ArgMatches) -> Exit {
     match matches.subcommand() {
         Some(("sim", m)) => sim::run(m),
         Some(("report", m)) => report::run(m),
+        Some(("explain", m)) => explain::run(m),
         Some(("doctor", m)) => doctor::run(m),
         Some(("tokenizer", m)) => tokenizer::run(m),
         Some(("config", m)) => config::run(m),

@@ -4,6 +4,7 @@ pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod doctor;
 mod download;
+pub(crate) mod explain;
 pub(crate) mod profile;
 pub(crate) mod report;
 pub(crate) mod sim;

@@ -8,6 +8,7 @@ mod connections;
 mod docs;
 mod doctor;
 mod endpoints;
+mod explain;
 mod files;
 mod hub;
 mod kills;
