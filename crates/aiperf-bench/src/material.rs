@@ -232,6 +232,7 @@ pub(crate) fn plan(isl: u64) -> Plan {
         system_prompt: None,
         cache_bust: None,
         verify_lengths: VerifyLengths::Off,
+        slos: Vec::new(),
         phases: Vec::new(),
         artifacts: ArtifactsPlan {
             dir: PathBuf::new(),

@@ -255,14 +255,14 @@ mod tests {
     fn all_mistakes_are_told_at_once() {
         assert_eq!(
             errors(
-                "--isl 0 --isl-stddev -1 --osl abc --concurency 4 --goodput --concurrency 1,2 --url --random-seed 1 --random-seed 2"
+                "--isl 0 --isl-stddev -1 --osl abc --concurency 4 --scenario --concurrency 1,2 --url --random-seed 1 --random-seed 2"
             ),
             [
                 "--isl: found '0'; allowed: a whole number from 1 to 10000000",
                 "--isl-stddev: found '-1'; allowed: a number from 0 to 10000000",
                 "--osl: found 'abc'; allowed: a whole number from 0 to 10000000",
                 "--concurency is not an option; did you mean '--concurrency'?",
-                "--goodput is an AIPerf option this version does not have yet",
+                "--scenario is an AIPerf option this version does not have yet",
                 "--concurrency: '1,2' is a list; a list of values asks for a sweep; sweeps come later",
                 "--url needs a value: one or more texts",
                 "--random-seed is given more than once; it takes one value",

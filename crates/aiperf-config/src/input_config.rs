@@ -68,6 +68,11 @@ pub(crate) fn input_config(
     put(&mut out, "datasets", vec![dataset(settings, entries)]);
     put(&mut out, "phases", phases);
     put(&mut out, "artifacts", artifacts(settings, plan));
+    if !plan.slos.is_empty() {
+        let slos: Map<String, Json> =
+            plan.slos.iter().map(|slo| (slo.tag.clone(), Json::from(slo.threshold))).collect();
+        put(&mut out, "slos", slos);
+    }
     put(&mut out, "tokenizer", tokenizer);
     for off in ["gpu_telemetry", "server_metrics", "network_latency"] {
         put(&mut out, off, json!({"enabled": false}));
@@ -165,6 +170,7 @@ fn plain(value: &Value) -> Option<Json> {
         | Value::Extra(_)
         | Value::Lengths(_)
         | Value::Pairs(_)
+        | Value::Objectives(_)
         | Value::Series(_)
         | Value::Weights(_) => None,
     }

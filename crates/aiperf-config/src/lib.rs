@@ -17,6 +17,7 @@ mod flags;
 mod help;
 mod input_config;
 mod lengths;
+mod objectives;
 mod options;
 mod place;
 mod rate_series;

@@ -399,6 +399,9 @@ options! {
     ExportLevel(&["export-level", "profile-export-level"], "artifacts.level",
         Kind::Choice { words: &["summary", "records", "raw"], later: &[] }, Default::Is("records"), Group::Output,
         "Write summaries alone, a line per request too, or every request and response whole as well.");
+    Goodput(&["goodput"], "slos", Kind::Objectives, Default::Absent, Group::Output,
+        "Service level objectives of a good request: pairs of a metric's tag and a value in its display unit, separated by spaces, such as \
+         'request_latency:250 inter_token_latency:10'. A value may not be exceeded, or must be reached where more is better.");
     ExportSchema(&["export-schema"], "artifacts.schema", count(1, 2), Default::Is("1"), Group::Output,
         "Shape of the summary JSON: 1 is AIPerf's 1.4, 2 has explicit nulls and zoned times.");
 

@@ -55,6 +55,8 @@ pub enum Kind {
     Lengths,
     /// Texts: repeated, or separated by commas.
     List,
+    /// `tag:value` pairs separated by white space: metrics with a bound each.
+    Objectives,
     /// Says that something is off which this version does not have; takes no value and changes nothing.
     Off,
     /// Pairs of lengths with a percentage each.
@@ -101,6 +103,10 @@ impl Kind {
             Self::Int { min, max } => format!("a whole number from {min} to {max}"),
             Self::Lengths => allowed_distribution().to_owned(),
             Self::List => "one or more texts".to_owned(),
+            Self::Objectives => {
+                "pairs of a metric and a number, such as 'request_latency:250 time_to_first_token:40'"
+                    .to_owned()
+            }
             Self::Pairs => allowed_pairs().to_owned(),
             Self::Path => "a path".to_owned(),
             Self::Ratio => format!("{}, from 0 to 1", allowed_ratio()),
@@ -124,6 +130,7 @@ impl Kind {
             Self::Int { .. } | Self::Float { .. } => "N",
             Self::Lengths => "JSON",
             Self::List | Self::Text => "TEXT",
+            Self::Objectives => "TAG:VALUE",
             Self::Pairs => "PAIRS",
             Self::Ratio => "RATIO",
             Self::Path | Self::Series => "PATH",
@@ -133,7 +140,7 @@ impl Kind {
 
     /// Whether the option may be given several times and takes several values at once.
     pub const fn is_repeatable(&self) -> bool {
-        matches!(self, Self::List | Self::Headers | Self::Extra)
+        matches!(self, Self::List | Self::Headers | Self::Extra | Self::Objectives)
     }
 
     /// Whether the option needs no value on the command line.

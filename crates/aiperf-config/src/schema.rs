@@ -91,6 +91,9 @@ fn value(row: &Row) -> Json {
             json!({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]})
         }
         Kind::Extra => json!({"type": "object"}),
+        Kind::Objectives => {
+            json!({"type": "object", "minProperties": 1, "additionalProperties": {"type": ["number", "string"]}})
+        }
         Kind::Headers => {
             json!({"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}})
         }
@@ -121,7 +124,7 @@ fn value(row: &Row) -> Json {
     };
     let is_text = matches!(
         row.kind,
-        Kind::Path | Kind::Text | Kind::List | Kind::Extra | Kind::Headers | Kind::Lengths
+        Kind::Path | Kind::Text | Kind::List | Kind::Extra | Kind::Headers | Kind::Lengths | Kind::Objectives
     );
     let mut out = if is_text { form } else { json!({"anyOf": [form, template]}) };
     if let Some(map) = out.as_object_mut() {

@@ -66,7 +66,7 @@ impl Settings {
                 }
                 Some(high) => {
                     let mut value = low.value;
-                    if matches!(value, Value::Headers(_) | Value::Extra(_)) {
+                    if matches!(value, Value::Headers(_) | Value::Extra(_) | Value::Objectives(_)) {
                         join(&mut value, high.value.clone());
                         high.value = value;
                     }
@@ -151,6 +151,14 @@ impl Settings {
         }
     }
 
+    /// Metrics with their bounds, in the order given.
+    pub(crate) fn objectives(&self, id: Id) -> &[(String, f64)] {
+        match self.get(id).map(|s| &s.value) {
+            Some(Value::Objectives(pairs)) => pairs,
+            _ => &[],
+        }
+    }
+
     pub(crate) fn extra(&self) -> Map<String, Json> {
         match self.get(Id::ExtraInputs).map(|s| &s.value) {
             Some(Value::Extra(map)) => map.clone(),
@@ -218,6 +226,14 @@ fn join(old: &mut Value, new: Value) {
             }
         }
         (Value::Extra(old), Value::Extra(new)) => merge_json(old, new),
+        (Value::Objectives(old), Value::Objectives(new)) => {
+            for (tag, bound) in new {
+                match old.iter_mut().find(|(t, _)| *t == tag) {
+                    Some(slot) => slot.1 = bound,
+                    None => old.push((tag, bound)),
+                }
+            }
+        }
         (old, new) => *old = new,
     }
 }

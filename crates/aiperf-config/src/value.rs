@@ -7,6 +7,7 @@ use serde_json::{Map, Value as Json};
 
 use crate::error::ConfigError;
 use crate::lengths::{self, Pairs, Ratio};
+use crate::objectives;
 use crate::options::Id;
 use crate::place::Place;
 use crate::rate_series;
@@ -35,6 +36,8 @@ pub(crate) enum Value {
     Lengths(LengthPlan),
     /// Of [`Kind::Pairs`].
     Pairs(Pairs),
+    /// Of [`Kind::Objectives`]: tags and bounds.
+    Objectives(Vec<(String, f64)>),
     /// Of [`Kind::Ratio`].
     Ratio(Ratio),
     /// Of [`Kind::Series`], where its points are written out.
@@ -111,6 +114,7 @@ pub(crate) fn from_text(row: &Row, text: &str) -> Result<Value, Trouble> {
             list(row, items)
         }
         Kind::Pairs => lengths::pairs_text(text).map(Value::Pairs),
+        Kind::Objectives => objectives::from_text(row, text),
         Kind::Path | Kind::Series if text.is_empty() => Err(Trouble::bad(row, text)),
         Kind::Path | Kind::Series | Kind::Text => Ok(Value::Text(text.to_owned())),
         Kind::Ratio => lengths::ratio_text(text).map(Value::Ratio),
@@ -142,6 +146,7 @@ pub(crate) fn from_node(row: &Row, node: &Node) -> Result<Value, Trouble> {
             _ => Err(shape("a mapping")),
         },
         (_, Kind::Headers | Kind::Extra) => Err(shape("a mapping")),
+        (_, Kind::Objectives) => objectives::from_node(node),
         (_, Kind::Lengths) => lengths::distribution(&node.to_json()).map(Value::Lengths),
         (_, Kind::Pairs) => lengths::pairs(&node.to_json()).map(Value::Pairs),
         (_, Kind::Ratio) => lengths::ratio(&node.to_json()).map(Value::Ratio),

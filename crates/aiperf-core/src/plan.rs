@@ -59,6 +59,8 @@ pub struct Plan {
     pub cache_bust: Option<CacheBustPlan>,
     /// Which prompts are counted again as a whole, beside the run.
     pub verify_lengths: VerifyLengths,
+    /// What a request must keep to count as good, in the order given; empty when nothing was asked.
+    pub slos: Vec<SloPlan>,
     /// Phases in order; at least one is [`PhaseKind::Profiling`].
     pub phases: Vec<PhasePlan>,
     /// What is written and where.
@@ -73,6 +75,15 @@ pub struct Plan {
     pub cli_command: String,
     /// The configuration as AIPerf writes it into `input_config`: only what the user set, secrets redacted.
     pub input_config: Value,
+}
+
+/// A service level objective: what one metric of a request must not exceed, or must reach where more is better.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SloPlan {
+    /// Tag of the metric, one with a value per request.
+    pub tag: String,
+    /// The bound, which itself is good, in the metric's display unit.
+    pub threshold: f64,
 }
 
 /// How models are given to turns.

@@ -151,6 +151,7 @@ pub(crate) fn plan(dataset: DatasetPlan, kind: EndpointKind) -> Plan {
         system_prompt: None,
         cache_bust: None,
         verify_lengths: VerifyLengths::Off,
+        slos: Vec::new(),
         phases: Vec::new(),
         artifacts: ArtifactsPlan { dir: "out".into(), prefix: None, level: ExportLevel::Summary, schema: 1 },
         runtime: RuntimePlan {

@@ -81,6 +81,13 @@ impl IntColumn {
         (self.short.is_readable() && self.long.is_readable()).then_some(statistics)
     }
 
+    /// Values at the 0-based `ranks` (ascending, each below [`len`](Self::len)) of the sorted column; `None` when it cannot be read
+    /// back.
+    pub fn sorted_at(&self, ranks: &[usize]) -> Option<Vec<f64>> {
+        let found = self.order_statistics(ranks, SORT_LIMIT).into_iter().map(|v| v as f64).collect();
+        (self.short.is_readable() && self.long.is_readable()).then_some(found)
+    }
+
     /// Values at the 0-based `ranks` (ascending, each below `len`) of the sorted column.
     fn order_statistics(&self, ranks: &[usize], sort_limit: usize) -> Vec<u64> {
         // Every long value is above every short one, and so are their marks.
@@ -164,6 +171,13 @@ impl RealColumn {
     /// Values in order of arrival. It ends early when the disk cannot be read, which the disk then tells.
     pub fn iter(&self) -> impl Iterator<Item = f64> {
         self.values.iter()
+    }
+
+    /// Values at the 0-based `ranks` (ascending, each below [`len`](Self::len)) of the sorted column; `None` when it cannot be read
+    /// back.
+    pub fn sorted_at(&self, ranks: &[usize]) -> Option<Vec<f64>> {
+        let found = at_ranks(&self.values, ranks, SORT_LIMIT);
+        self.values.is_readable().then_some(found)
     }
 
     /// Sum in numpy's order; not a number when the column cannot be read back.

@@ -26,6 +26,8 @@ pub struct Context<'a> {
     pub(crate) cells: &'a [Cell],
     pub(crate) tally: Tally,
     pub(crate) window: Window,
+    /// Lag of a replay behind its least late request at p50, p90 and p99, milliseconds.
+    pub(crate) replay_lag: Option<[f64; 3]>,
 }
 
 impl Context<'_> {
@@ -65,6 +67,11 @@ impl Context<'_> {
         let ns =
             Some(self.window.duration_ns()).filter(|ns| *ns > 0).or_else(|| self.benchmark_duration_ns())?;
         Some(ns as f64 * 1e-9)
+    }
+
+    /// One of the three percentiles of a replay's lag, milliseconds.
+    pub(crate) fn replay_lag(&self, at: usize) -> Option<f64> {
+        self.replay_lag.map(|lags| lags[at])
     }
 
     pub(crate) fn rate(&self, amount: Option<f64>) -> Option<f64> {

@@ -10,6 +10,16 @@ pub const MAX_GROUPS: usize = 1000;
 const OTHER_MESSAGES: &str = "(other messages)";
 const OTHER_TYPES: &str = "(other errors)";
 
+/// What servers say of a prompt that is longer than the model's context, AIPerf's list.
+const OVERFLOWS: [&str; 4] =
+    ["context length", "maximum context", "context_length_exceeded", "prompt is too long"];
+
+/// Whether a failure says that the context is too long.
+pub fn is_context_overflow(failure: &Failure) -> bool {
+    let message = failure.message.to_lowercase();
+    OVERFLOWS.iter().any(|words| message.contains(words))
+}
+
 /// Equal failures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ErrorGroup {
@@ -72,6 +82,16 @@ impl ErrorSummary {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_context_that_is_too_long_is_known_by_its_words() {
+        let says =
+            |message: &str| is_context_overflow(&Failure { message: message.into(), ..failure(400, "") });
+        assert!(says("{\"error\":{\"code\":\"context_length_exceeded\"}}"));
+        assert!(says("This model's Maximum Context length is 4096 tokens"));
+        assert!(says("Prompt is too long: 9 > 8"));
+        assert!(!says("the text is too long") && !says(""));
+    }
     use aiperf_core::outcome::{FailureKind, Stage};
 
     fn failure(code: i64, message: &str) -> Failure {

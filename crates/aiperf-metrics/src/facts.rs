@@ -57,6 +57,8 @@ pub struct Facts {
     pub usage: Option<Usage>,
     /// Why the server stopped.
     pub finish: Finish,
+    /// The server refused it because it is longer than the model's context.
+    pub context_overflow: bool,
     /// Where it belongs.
     pub place: Place,
     /// Its way to the wire and over it.

@@ -3,9 +3,11 @@
 //! Names and meanings follow AIPerf 0.13. A result that would need a missing fact, a division by zero or a stamp before its
 //! predecessor is `None`.
 
+use aiperf_core::outcome::Outcome;
 use aiperf_core::usage::Usage;
 
 use crate::facts::{ChunkFact, Facts};
+use crate::rows::RequestRow;
 
 /// Nanoseconds to seconds as AIPerf converts: multiplied, not divided.
 const NS: f64 = 1e-9;
@@ -125,6 +127,26 @@ pub(crate) fn usage_discrepancy(f: &Facts) -> Option<u64> {
     Some(u64::from(usage_reasoning_diff_pct(f).is_some_and(over)))
 }
 
+pub(crate) fn stream_prefill_latency(f: &Facts) -> Option<u64> {
+    time_to_first_token(f)?.checked_sub(crate::timing::stream_setup_latency(f)?)
+}
+
+pub(crate) fn thinking_efficiency(f: &Facts) -> Option<f64> {
+    per(f.reasoning_tokens? as f64, output_token_count(f)? as f64)
+}
+
+/// How long a caller waited at least for the answer: the latency, or of a request without a whole answer the time until its end.
+pub(crate) fn latency_at_least(row: &RequestRow) -> Option<u64> {
+    let until = if row.outcome == Outcome::Completed { row.last_ns? } else { row.end_ns };
+    until.checked_sub(row.start_ns)
+}
+
+/// The same for the first content.
+pub(crate) fn first_token_at_least(row: &RequestRow) -> Option<u64> {
+    let until = if row.outcome == Outcome::Completed { row.first_ns? } else { row.end_ns };
+    until.checked_sub(row.start_ns)
+}
+
 fn distance_pct(theirs: u64, ours: u64) -> Option<f64> {
     Some(per(theirs.abs_diff(ours) as f64, ours as f64)? * 100.0)
 }
@@ -187,6 +209,7 @@ mod tests {
         near(output_token_throughput_per_user(&f), 50.0); // 1 ÷ 0.020 s
         near(e2e_output_token_throughput(&f), 5.0 / 0.13);
         near(prefill_throughput_per_user(&f), 2000.0); // 100 ÷ 0.050 s
+        near(thinking_efficiency(&f), 2.0 / 3.0);
         near(osl_mismatch_diff_pct(&f), -50.0);
         assert_eq!(osl_mismatch(&f), Some(1)); // 5 tokens off, 0.5 allowed
         assert_eq!(ended_early(&f), Some(true));

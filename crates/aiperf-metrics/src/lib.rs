@@ -13,7 +13,7 @@
 //! - The [`Tally`] adds up: scheduled = sent + unsent, sent = completed + failed + cancelled + lost.
 //!
 //! Memory per request: 4 bytes for each integer value (12 from 2³² − 1 up: 4.29 s), 8 for each real one, 4 per chunk gap. A streaming chat run
-//! with a schedule, usage and asked lengths has 24 integer and 7 real values and a row of 64 bytes: 216 bytes and 4 per gap (a test counts them). So a
+//! with a schedule, usage and asked lengths has 25 integer and 7 real values and a row of 64 bytes: 220 bytes and 4 per gap (a test counts them). So a
 //! million requests of 128 chunks take 0.73 GB, of 200 chunks 1.02 GB, if all of it is to stay in memory. With a [`Disk`], a column keeps no
 //! more than its first 2²⁰ values there and what comes then goes to a file, so memory is bounded whatever the number of requests.
 //! Percentiles of long columns are selected in passes over the column, without a copy.
@@ -28,10 +28,12 @@ mod lengths;
 mod load;
 #[cfg(test)]
 mod numpy_vectors;
+mod over_time;
 mod recorder;
 mod reference;
 mod rows;
 mod select;
+mod slo;
 mod spec;
 mod statistics;
 mod store;
@@ -44,7 +46,7 @@ mod unit;
 
 pub use column::{IntColumn, RealColumn};
 pub use derived::Context;
-pub use errors::{ErrorGroup, ErrorSummary, MAX_GROUPS};
+pub use errors::{ErrorGroup, ErrorSummary, MAX_GROUPS, is_context_overflow};
 pub use explain::{Elsewhere, Explanation, TOOLS, explain, public_metrics};
 pub use facts::{Capabilities, ChunkFact, Facts, Place, WireFacts};
 pub use formulas::osl_tolerance;
@@ -54,11 +56,13 @@ pub use load::{
     LagHistogram, Limit, LoadWarning, PhaseHealth, ShardHealth, Span, Spread, Verdict, WarningCode,
     late_after_ns, verdict,
 };
+pub use over_time::{ConcurrencyBucket, Curve, DecodeShape, LittlesLaw, OverTime};
 pub use recorder::{RecordValues, Recorder};
 pub use reference::reference_markdown;
 pub use rows::{RequestRow, RequestRows};
+pub use slo::Attainment;
 pub use spec::{Compute, ConsoleGroup, Flags, Fold, MetricSpec, Value};
-pub use statistics::{Distribution, PERCENTILES, STAT_NAMES, pairwise_sum, percentile_of_sorted};
+pub use statistics::{Distribution, PERCENTILES, PartStats, STAT_NAMES, pairwise_sum, percentile_of_sorted};
 pub use store::{Disk, DiskProblem};
 pub use summary::{EarlyEnds, Row, Stats, Summary, Window};
 pub use table::{METRICS, find, index_of};

@@ -1,14 +1,18 @@
 //! Takes finished requests in, keeps their values, gives statistics out.
 
 use aiperf_core::outcome::Outcome;
+use aiperf_core::plan::SloPlan;
 use aiperf_core::time::ClockAnchor;
 
 use crate::column::{IntColumn, RealColumn};
 use crate::derived::{Cell, Context};
 use crate::facts::{Capabilities, Facts};
 use crate::formulas;
+use crate::over_time::OverTime;
 use crate::rows::{RequestRow, RequestRows};
+use crate::slo::Objective;
 use crate::spec::{Compute, Flags, Fold, MetricSpec, Value};
+use crate::statistics::{PERCENTILES, PartStats, nearest_rank};
 use crate::store::Disk;
 use crate::summary::{EarlyEnds, Row, Stats, Summary, Window};
 use crate::table::METRICS;
@@ -52,6 +56,9 @@ pub struct Recorder {
     ledger: Ledger,
     tally: Tally,
     early: EarlyEnds,
+    slos: Vec<Objective>,
+    /// All its requests follow the times of a file.
+    is_replay: bool,
 }
 
 impl Recorder {
@@ -63,11 +70,35 @@ impl Recorder {
                 _ if !spec.applies(&cap) => Cell::Off,
                 Compute::Record(_) => Cell::Int(IntColumn::default()),
                 Compute::Aggregate(..) => Cell::Running(None),
-                Compute::Derived(_) => Cell::Derived,
+                Compute::Derived(_) | Compute::Adjusted(_) | Compute::AtLeast(_) | Compute::OverTime(_) => {
+                    Cell::Derived
+                }
+                // Until there are objectives.
+                Compute::Good => Cell::Off,
             })
             .collect();
         let (ledger, tally, early) = (Ledger::default(), Tally::default(), EarlyEnds::default());
-        Self { anchor, cells, disk: None, rows: RequestRows::default(), ledger, tally, early }
+        let (rows, slos) = (RequestRows::default(), Vec::new());
+        Self { anchor, cells, disk: None, rows, ledger, tally, early, slos, is_replay: false }
+    }
+
+    /// The same, still empty, which tells which requests keep these objectives.
+    #[must_use]
+    pub fn with_slos(mut self, slos: &[SloPlan]) -> Self {
+        self.slos = slos.iter().filter_map(Objective::of).collect();
+        for (spec, cell) in METRICS.iter().zip(&mut self.cells) {
+            if matches!(spec.compute, Compute::Good) && !self.slos.is_empty() {
+                *cell = Cell::Running(None);
+            }
+        }
+        self
+    }
+
+    /// The same, still empty, of requests that follow the times of a file, or do not.
+    #[must_use]
+    pub const fn of_replay(mut self, is_replay: bool) -> Self {
+        self.is_replay = is_replay;
+        self
     }
 
     /// The same, still empty, whose columns go to `disk` when they grow long. Recorders that are merged share one.
@@ -106,11 +137,22 @@ impl Recorder {
         }
         let mut values = Vec::with_capacity(if errors { 1 } else { 32 });
         for (spec, cell) in METRICS.iter().zip(&mut self.cells) {
-            let wanted = spec.flags.has(Flags::ERROR_ONLY) == errors || spec.flags.has(Flags::EVERY_OUTCOME);
+            let wanted = spec.flags.has(Flags::ERROR_ONLY) == errors
+                || spec.flags.has(Flags::EVERY_OUTCOME)
+                || matches!(spec.compute, Compute::Good);
             if matches!(cell, Cell::Off) || !wanted {
                 continue;
             }
             match spec.compute {
+                Compute::Good if errors => keep_sum(cell, 0),
+                Compute::Good => {
+                    // Each is counted, so none may be left out once one is not met.
+                    let kept =
+                        self.slos.iter_mut().filter_map(|slo| slo.judge(&values).then_some(())).count();
+                    let is_good = u64::from(kept == self.slos.len());
+                    keep_sum(cell, is_good);
+                    values.push((spec, Value::Int(is_good)));
+                }
                 Compute::Record(rule) => {
                     if let Some(value) = rule(facts) {
                         keep(cell, &value, self.disk.as_ref());
@@ -122,7 +164,7 @@ impl Recorder {
                         *running = Some(folded(fold, *running, value));
                     }
                 }
-                Compute::Derived(_) => {}
+                Compute::Derived(_) | Compute::Adjusted(_) | Compute::AtLeast(_) | Compute::OverTime(_) => {}
             }
         }
         RecordValues { values }
@@ -150,8 +192,12 @@ impl Recorder {
         self.ledger.merge(&other.ledger);
         self.tally = self.ledger.tally();
         self.rows.append(other.rows);
+        self.is_replay &= other.is_replay;
         self.early.compared += other.early.compared;
         self.early.early += other.early.early;
+        for (ours, theirs) in self.slos.iter_mut().zip(&other.slos) {
+            ours.met += theirs.met;
+        }
         for ((spec, ours), theirs) in METRICS.iter().zip(&mut self.cells).zip(other.cells) {
             match (ours, theirs) {
                 (Cell::Int(ours), Cell::Int(theirs)) => ours.append(theirs),
@@ -159,9 +205,11 @@ impl Recorder {
                 // A record column starts as Int and turns Real at its first real value; the other one is empty then.
                 (ours @ Cell::Int(_), theirs @ Cell::Real(_)) => *ours = theirs,
                 (Cell::Running(ours), Cell::Running(Some(theirs))) => {
-                    if let Compute::Aggregate(fold, _) = spec.compute {
-                        *ours = Some(folded(fold, *ours, theirs));
-                    }
+                    let fold = match spec.compute {
+                        Compute::Aggregate(fold, _) => fold,
+                        _ => Fold::Sum,
+                    };
+                    *ours = Some(folded(fold, *ours, theirs));
                 }
                 _ => {}
             }
@@ -197,7 +245,9 @@ impl Recorder {
 
     /// Statistics of everything taken in; rates are divided by `window`.
     pub fn summarise(&self, window: Window) -> Summary {
-        let context = Context { cells: &self.cells, tally: self.tally, window };
+        let replay_lag = self.replay_lag();
+        let context = Context { cells: &self.cells, tally: self.tally, window, replay_lag };
+        let over_time = self.over_time(window);
         let rows = METRICS
             .iter()
             .zip(&self.cells)
@@ -209,6 +259,16 @@ impl Recorder {
                     (Cell::Int(column), _) => distribution(unit, column.distribution()?, factor),
                     (Cell::Real(column), _) => distribution(unit, column.distribution()?, factor),
                     (Cell::Running(value), _) => scalar((*value)? as f64),
+                    (Cell::Derived, Compute::Adjusted(tag)) => {
+                        let values = self.adjusted(tag)?;
+                        Stats::Part { unit, values: factor.map_or(values, |f| values.scaled(f)) }
+                    }
+                    (Cell::Derived, Compute::OverTime(curve)) => {
+                        Stats::Part { unit, values: over_time.as_ref()?.get(curve)? }
+                    }
+                    (Cell::Derived, Compute::AtLeast(rule)) => {
+                        distribution(unit, self.at_least(rule)?, factor)
+                    }
                     (Cell::Derived, Compute::Derived(rule)) => {
                         scalar(rule(&context).filter(|v| v.is_finite())?)
                     }
@@ -217,7 +277,67 @@ impl Recorder {
                 Some(Row { spec, stats })
             })
             .collect();
-        Summary { rows, tally: self.tally, window, early: self.early }
+        let slos = self.slos.iter().map(|slo| slo.attainment(self.tally.ended())).collect();
+        Summary { rows, tally: self.tally, window, early: self.early, slos, over_time }
+    }
+
+    fn over_time(&self, window: Window) -> Option<OverTime> {
+        let gaps = match self.cells.get(crate::table::index_of("inter_chunk_latency")?)? {
+            Cell::Int(column) => Some(column),
+            _ => None,
+        };
+        OverTime::of(&self.rows, gaps, window)
+    }
+
+    /// How late requests of a file's times were handed to the transport, behind the least late of them: p50, p90 and p99, milliseconds.
+    /// AIPerf's rule; what all of them were late by is in `send_lag` alone.
+    fn replay_lag(&self) -> Option<[f64; 3]> {
+        let offsets = || {
+            let late = |row: RequestRow| Some(i128::from(row.start_ns) - i128::from(row.scheduled_ns?));
+            self.rows.iter().filter_map(late)
+        };
+        let least = offsets().min().filter(|_| self.is_replay)?;
+        let mut column = IntColumn::on(self.disk.as_ref());
+        offsets().for_each(|late| column.push((late - least) as u64));
+        let lag = column.distribution().filter(|_| self.rows.is_readable())?;
+        Some([lag.p50(), lag.p90(), lag.p99()].map(|ns| ns * 1e-6))
+    }
+
+    /// AIPerf's error-adjusted statistics: over the values and one infinity for each request that failed or was cancelled, with
+    /// percentiles at the nearest rank. What is infinite is absent.
+    fn adjusted(&self, tag: &str) -> Option<PartStats> {
+        let errors = self.tally.errors() as usize;
+        let cell = self.cells.get(crate::table::index_of(tag)?)?;
+        let values = match cell {
+            Cell::Int(column) => column.len(),
+            Cell::Real(column) => column.len(),
+            _ => 0,
+        };
+        if errors == 0 || values == 0 {
+            return None;
+        }
+        let ranks = PERCENTILES.map(|q| nearest_rank(q, values + errors));
+        let mut wanted: Vec<usize> = ranks.into_iter().filter(|r| *r < values).chain([0]).collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        let found = match cell {
+            Cell::Int(column) => column.sorted_at(&wanted)?,
+            Cell::Real(column) => column.sorted_at(&wanted)?,
+            _ => return None,
+        };
+        let value = |rank: usize| wanted.binary_search(&rank).ok().map(|at| found[at]);
+        let count = Some((values + errors) as u64);
+        Some(PartStats { min: value(0), percentiles: ranks.map(value), count, ..PartStats::default() })
+    }
+
+    /// Statistics of a value of each request that was sent; `None` when all of them completed.
+    fn at_least(&self, rule: fn(&RequestRow) -> Option<u64>) -> Option<crate::Distribution> {
+        if self.tally.errors() == 0 {
+            return None;
+        }
+        let mut column = IntColumn::on(self.disk.as_ref());
+        self.rows.iter().filter_map(|row| rule(&row)).for_each(|v| column.push(v));
+        column.distribution().filter(|_| self.rows.is_readable())
     }
 }
 
@@ -237,6 +357,13 @@ fn keep(cell: &mut Cell, value: &Value, disk: Option<&Disk>) {
         }
         // A rule gives one kind of value only; the table test proves it.
         _ => {}
+    }
+}
+
+/// Adds to a running sum.
+fn keep_sum(cell: &mut Cell, value: u64) {
+    if let Cell::Running(running) = cell {
+        *running = Some(folded(Fold::Sum, *running, value));
     }
 }
 
@@ -297,7 +424,7 @@ mod tests {
     fn scalar(summary: &Summary, tag: &str) -> Option<f64> {
         match summary.get(tag)? {
             Stats::Scalar { value, .. } => Some(*value),
-            Stats::Distribution { .. } => None,
+            Stats::Distribution { .. } | Stats::Part { .. } => None,
         }
     }
 
@@ -392,6 +519,108 @@ mod tests {
     }
 
     #[test]
+    fn good_requests_are_counted_and_failed_ones_are_none() {
+        let slo = |tag: &str, threshold| SloPlan { tag: tag.into(), threshold };
+        // Answers of 10, 5 and 20 tokens end after 100, 50 and 200 ms.
+        let slos = [slo("request_latency", 150.0), slo("output_sequence_length", 8.0)];
+        let mut recorder = Recorder::new(ALL, ANCHOR).with_slos(&slos);
+        let good: Vec<Option<Value>> = [10, 5, 20]
+            .map(|tokens| recorder.record(&request(Outcome::Completed, 0, tokens)))
+            .iter()
+            .map(|values| values.get("good_request_count").cloned())
+            .collect();
+        assert_eq!(good, [Some(Value::Int(1)), Some(Value::Int(0)), Some(Value::Int(0))]);
+        let mut second = Recorder::new(ALL, ANCHOR).with_slos(&slos);
+        assert!(second.record(&request(Outcome::Failed, 0, 10)).get("good_request_count").is_none());
+        recorder.merge(second);
+        let summary = recorder.summarise(Window::new(0, 500_000_000));
+        for (tag, expected) in
+            [("good_request_count", 1.0), ("goodput", 2.0), ("good_request_fraction", 0.25)]
+        {
+            assert_eq!(scalar(&summary, tag), Some(expected), "{tag}");
+        }
+        let met: Vec<(u64, u64)> = summary.slos.iter().map(|slo| (slo.met, slo.requests)).collect();
+        assert_eq!(met, [(2, 4), (2, 4)]);
+    }
+
+    #[test]
+    fn of_failed_requests_alone_none_is_good() {
+        let slos = [SloPlan { tag: "request_latency".into(), threshold: 150.0 }];
+        let mut recorder = Recorder::new(ALL, ANCHOR).with_slos(&slos);
+        recorder.record(&request(Outcome::Failed, 0, 0));
+        let summary = recorder.summarise(Window::new(0, 500_000_000));
+        assert_eq!(scalar(&summary, "good_request_count"), Some(0.0));
+        assert_eq!(scalar(&summary, "goodput"), Some(0.0));
+        let none = Recorder::new(ALL, ANCHOR).summarise(Window::default());
+        assert!(none.get("good_request_count").is_none(), "without objectives there is none");
+    }
+
+    #[test]
+    fn the_lag_of_a_replay_is_behind_its_least_late_request() {
+        let of = |is_replay, late_ms: &[u64]| {
+            let mut recorder = Recorder::new(ALL, ANCHOR).of_replay(is_replay);
+            for late in late_ms {
+                let facts = request(Outcome::Completed, 1000 + late, 3);
+                recorder.record(&Facts { scheduled_ns: Some(1_000_000_000), ..facts });
+            }
+            recorder.summarise(Window::new(0, 3_000_000_000))
+        };
+        let late = [40, 10, 30, 20, 1010];
+        let summary = of(true, &late);
+        // 0, 10, 20, 30 and 1000 ms behind: ranks 2, 3.6 and 3.96.
+        for (tag, expected) in [
+            ("replay_sched_lag_p50", 20.0),
+            ("replay_sched_lag_p90", 30.0 + 0.6 * 970.0),
+            ("replay_sched_lag_p99", 30.0 + 0.96 * 970.0),
+            ("replay_sched_degraded", 1.0),
+        ] {
+            let found = scalar(&summary, tag).expect(tag);
+            assert!((found - expected).abs() < 1e-9, "{tag}: {found}");
+        }
+        assert_eq!(scalar(&of(true, &late[..4]), "replay_sched_degraded"), Some(0.0));
+        assert_eq!(scalar(&of(false, &late), "replay_sched_lag_p50"), None);
+        assert_eq!(scalar(&of(true, &[]), "replay_sched_degraded"), None);
+    }
+
+    #[test]
+    fn failures_are_at_the_far_end_of_adjusted_statistics() {
+        let mut recorder = Recorder::new(ALL, ANCHOR);
+        for tokens in 1..=10 {
+            recorder.record(&request(Outcome::Completed, 0, tokens));
+        }
+        assert!(recorder.summarise(Window::default()).get("adj_request_latency").is_none());
+        recorder.record(&request(Outcome::Failed, 0, 7));
+        let summary = recorder.summarise(Window::new(0, 1_000_000_000));
+        let adjusted = summary.get("adj_request_latency").expect("a failure");
+        // numpy.percentile([10, 20 … 100, inf], q, method="nearest"): ranks 0.1, 0.5, 1, 2.5, 5, 7.5, 9, 9.5, 9.9.
+        for (name, expected) in [
+            ("p1", Some(10.0)),
+            ("p5", Some(10.0)),
+            ("p10", Some(20.0)),
+            ("p25", Some(30.0)),
+            ("p50", Some(60.0)),
+            ("p75", Some(90.0)),
+            ("p90", Some(100.0)),
+            ("p95", None),
+            ("p99", None),
+            ("min", Some(10.0)),
+            ("count", Some(11.0)),
+            ("avg", None),
+            ("max", None),
+            ("std", None),
+            ("sum", None),
+        ] {
+            assert_eq!(adjusted.get(name).map(f64::round), expected, "{name}");
+        }
+        // A failure after 70 ms: the answer would have taken that at least.
+        let least = summary.get("request_latency_at_least").expect("a failure");
+        assert_eq!((least.get("count"), least.get("max")), (Some(11.0), Some(100.0)));
+        assert!((least.avg().expect("a mean") - 620.0 / 11.0).abs() < 1e-9);
+        let first = summary.get("time_to_first_token_at_least").expect("a failure");
+        assert_eq!((first.get("count"), first.get("max")), (Some(11.0), Some(70.0)));
+    }
+
+    #[test]
     fn nothing_at_all_is_no_rate_and_no_share() {
         let summary = Recorder::new(ALL, ANCHOR).summarise(Window::default());
         let tags: Vec<&str> = summary.rows.iter().map(|row| row.spec.tag).collect();
@@ -482,7 +711,7 @@ mod tests {
         facts.output_tokens = Some(101);
         recorder.record(&facts);
         let with_gaps = recorder.bytes() - without_gaps;
-        assert_eq!(with_gaps, 24 * 4 + 7 * 8 + 64 + 100 * 4);
+        assert_eq!(with_gaps, 25 * 4 + 7 * 8 + 64 + 100 * 4);
     }
 
     fn stream() -> impl Strategy<Value = Vec<Facts>> {
@@ -500,6 +729,37 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn adjusted_percentiles_are_those_of_a_sort_with_infinities(
+            tokens in proptest::collection::vec(1u64..30, 1..40),
+            errors in 1usize..20,
+        ) {
+            let mut recorder = Recorder::new(ALL, ANCHOR);
+            for n in &tokens {
+                recorder.record(&request(Outcome::Completed, 0, *n));
+            }
+            for _ in 0..errors {
+                recorder.record(&request(Outcome::Cancelled, 0, 3));
+            }
+            let mut sorted: Vec<f64> = tokens.iter().map(|n| *n as f64 * 10.0).collect();
+            sorted.sort_by(f64::total_cmp);
+            sorted.extend(std::iter::repeat_n(f64::INFINITY, errors));
+            let summary = recorder.summarise(Window::default());
+            let adjusted = summary.get("adj_request_latency").expect("errors");
+            for q in PERCENTILES {
+                let at = (sorted.len() - 1) as f64 * (q / 100.0);
+                // The nearest; of two that are as near, the even one.
+                let nearest = (0..sorted.len())
+                    .min_by(|a, b| {
+                        let off = |i: &usize| (*i as f64 - at).abs();
+                        off(a).total_cmp(&off(b)).then((a % 2).cmp(&(b % 2)))
+                    })
+                    .expect("values");
+                let expected = Some(sorted[nearest]).filter(|v| v.is_finite());
+                prop_assert_eq!(adjusted.get(&format!("p{q}")).map(f64::round), expected, "p{}", q);
+            }
+        }
+
         #[test]
         fn several_readers_are_as_good_as_one(a in stream(), b in stream()) {
             let window = Window::new(0, 2_000_000_000);

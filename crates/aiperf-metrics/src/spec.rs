@@ -4,6 +4,8 @@ use aiperf_core::time::ClockAnchor;
 
 use crate::derived::Context;
 use crate::facts::{Capabilities, Facts};
+use crate::over_time::Curve;
+use crate::rows::RequestRow;
 use crate::unit::Unit;
 
 /// One value of one request, in the stored unit.
@@ -37,15 +39,45 @@ pub enum Compute {
     Aggregate(Fold, fn(&Facts, &ClockAnchor) -> Option<u64>),
     /// One value from the whole run.
     Derived(fn(&Context<'_>) -> Option<f64>),
+    /// 1 for a request that keeps all objectives and 0 for one that does not; the run has their sum. Nothing without objectives.
+    Good,
+    /// The values of another record metric and, for each request that failed or was cancelled, infinity. Nothing when none was.
+    Adjusted(&'static str),
+    /// Statistics of a curve over time.
+    OverTime(Curve),
+    /// One value per request that was sent, from its row. Nothing when none failed or was cancelled.
+    AtLeast(fn(&RequestRow) -> Option<u64>),
 }
 
 impl Compute {
     /// `record`, `aggregate` or `derived`.
     pub const fn kind(&self) -> &'static str {
         match self {
-            Self::Record(_) => "record",
-            Self::Aggregate(..) => "aggregate",
+            Self::Record(_) | Self::AtLeast(_) => "record",
+            Self::Aggregate(..) | Self::Good => "aggregate",
+            Self::Adjusted(_) => "adjusted",
+            Self::OverTime(_) => "over_time",
             Self::Derived(_) => "derived",
+        }
+    }
+
+    /// Whether it has one value for the run.
+    pub const fn is_single(&self) -> bool {
+        self.statistics().len() == 1
+    }
+
+    /// Names of the statistics it has in files, in AIPerf's order; one value alone is its `avg`.
+    pub const fn statistics(&self) -> &'static [&'static str] {
+        match self {
+            Self::Record(_) | Self::AtLeast(_) => &[
+                "avg", "p1", "p5", "p10", "p25", "p50", "p75", "p90", "p95", "p99", "min", "max", "std",
+                "count", "sum",
+            ],
+            Self::Adjusted(_) => {
+                &["p1", "p5", "p10", "p25", "p50", "p75", "p90", "p95", "p99", "min", "count"]
+            }
+            Self::OverTime(_) => &["avg", "p50", "p90", "p95", "p99", "min", "max", "std"],
+            Self::Aggregate(..) | Self::Derived(_) | Self::Good => &["avg"],
         }
     }
 }
@@ -55,6 +87,10 @@ impl Compute {
 pub enum ConsoleGroup {
     /// Files only.
     None,
+    /// `LLM Metrics: Effective`.
+    Effective,
+    /// `LLM Metrics: Active`.
+    Active,
     /// `LLM Metrics: Usage`.
     Usage,
     /// `LLM Metrics`.
@@ -90,6 +126,8 @@ impl Flags {
     pub const OURS: Self = Self(1 << 9);
     /// Completed, failed and cancelled requests alike.
     pub const EVERY_OUTCOME: Self = Self(1 << 10);
+    /// Needs objectives.
+    pub const OBJECTIVES: Self = Self(1 << 11);
 
     /// Both sets.
     #[must_use]
@@ -116,6 +154,7 @@ impl Flags {
             (Self::INTERNAL, "internal"),
             (Self::OURS, "not in AIPerf"),
             (Self::EVERY_OUTCOME, "failed requests too"),
+            (Self::OBJECTIVES, "with --goodput"),
         ]
         .into_iter()
         .filter(|(flag, _)| self.has(*flag))
@@ -172,6 +211,13 @@ impl MetricSpec {
 
     /// Whether the per-request file has it.
     pub const fn is_per_record(&self) -> bool {
-        self.is_public() && !self.flags.has(Flags::NO_RECORDS) && matches!(self.compute, Compute::Record(_))
+        self.is_public()
+            && !self.flags.has(Flags::NO_RECORDS)
+            && matches!(self.compute, Compute::Record(_) | Compute::Good)
+    }
+
+    /// Whether a completed request may have a value that an objective can look at.
+    pub const fn can_be_objective(&self) -> bool {
+        self.is_public() && !self.flags.has(Flags::ERROR_ONLY) && matches!(self.compute, Compute::Record(_))
     }
 }

@@ -146,6 +146,57 @@ impl Distribution {
     }
 }
 
+/// Statistics of which some cannot be made; those are absent.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct PartStats {
+    /// Mean.
+    pub avg: Option<f64>,
+    /// Smallest.
+    pub min: Option<f64>,
+    /// Largest.
+    pub max: Option<f64>,
+    /// Standard deviation.
+    pub std: Option<f64>,
+    /// Those of [`PERCENTILES`], in their order.
+    pub percentiles: [Option<f64>; 9],
+    /// Number of values.
+    pub count: Option<u64>,
+}
+
+impl PartStats {
+    /// The same in another unit.
+    #[must_use]
+    pub fn scaled(mut self, factor: f64) -> Self {
+        let own = [&mut self.avg, &mut self.min, &mut self.max, &mut self.std];
+        for value in own.into_iter().chain(&mut self.percentiles) {
+            *value = value.map(|v| v * factor);
+        }
+        self
+    }
+
+    /// A statistic by its name in files.
+    pub fn get(&self, name: &str) -> Option<f64> {
+        match name {
+            "avg" => self.avg,
+            "min" => self.min,
+            "max" => self.max,
+            "std" => self.std,
+            "count" => self.count.map(|n| n as f64),
+            _ => {
+                let q: f64 = name.strip_prefix('p')?.parse().ok()?;
+                #[expect(clippy::float_cmp, reason = "both sides are small whole numbers")]
+                let at = PERCENTILES.iter().position(|p| *p == q)?;
+                self.percentiles[at]
+            }
+        }
+    }
+}
+
+/// The rank that is nearest to percentile `q` (0 to 100) of `n` > 0 values, halves to the even one: numpy's `nearest`.
+pub(crate) fn nearest_rank(q: f64, n: usize) -> usize {
+    (((n - 1) as f64 * (q / 100.0)).round_ties_even() as usize).min(n - 1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,7 +1,9 @@
 //! Statistics of a whole phase.
 
+use crate::over_time::OverTime;
+use crate::slo::Attainment;
 use crate::spec::MetricSpec;
-use crate::statistics::Distribution;
+use crate::statistics::{Distribution, PartStats};
 use crate::tally::Tally;
 use crate::unit::Unit;
 
@@ -60,6 +62,13 @@ pub enum Stats {
         /// The statistics.
         values: Distribution,
     },
+    /// Some statistics could be made, others not.
+    Part {
+        /// Display unit.
+        unit: Unit,
+        /// What there is.
+        values: PartStats,
+    },
     /// One value for the run.
     Scalar {
         /// Display unit.
@@ -73,7 +82,7 @@ impl Stats {
     /// Display unit.
     pub const fn unit(&self) -> Unit {
         match self {
-            Self::Distribution { unit, .. } | Self::Scalar { unit, .. } => *unit,
+            Self::Distribution { unit, .. } | Self::Part { unit, .. } | Self::Scalar { unit, .. } => *unit,
         }
     }
 
@@ -81,16 +90,14 @@ impl Stats {
     pub fn get(&self, name: &str) -> Option<f64> {
         match self {
             Self::Distribution { values, .. } => values.get(name),
+            Self::Part { values, .. } => values.get(name),
             Self::Scalar { value, .. } => (name == "avg").then_some(*value),
         }
     }
 
-    /// Mean, or the one value.
-    pub const fn avg(&self) -> f64 {
-        match self {
-            Self::Distribution { values, .. } => values.avg,
-            Self::Scalar { value, .. } => *value,
-        }
+    /// Mean, or the one value; some metrics have neither.
+    pub fn avg(&self) -> Option<f64> {
+        self.get("avg")
     }
 }
 
@@ -123,6 +130,10 @@ pub struct Summary {
     pub window: Window,
     /// Answers that ended early.
     pub early: EarlyEnds,
+    /// How many requests met each objective, in the order given.
+    pub slos: Vec<Attainment>,
+    /// Load over time; absent when nothing was sent.
+    pub over_time: Option<OverTime>,
 }
 
 impl Summary {
@@ -133,7 +144,7 @@ impl Summary {
 
     /// Mean or one value of a metric by its tag.
     pub fn avg(&self, tag: &str) -> Option<f64> {
-        self.get(tag).map(Stats::avg)
+        self.get(tag).and_then(Stats::avg)
     }
 
     /// Rows that files and tables may show.

@@ -4,9 +4,13 @@
 //! Order: as files without an order of their own list them.
 
 use crate::formulas as rule;
+use crate::over_time::Curve;
 use crate::spec::{Compute, ConsoleGroup, Flags, Fold, MetricSpec, Value};
 use crate::timing;
 use crate::unit::Unit;
+
+/// From this lag at p99 on, a replay is no longer the load of its file; AIPerf's limit.
+const REPLAY_DEGRADED_MS: f64 = 500.0;
 
 /// `tag, header, short; stored -> display; [flags]; console table and place; rule in words; kind and rule as code`.
 macro_rules! metrics {
@@ -37,6 +41,18 @@ macro_rules! compute {
     };
     (list $rule:expr) => {
         Compute::Record(|f| $rule(f).map(Value::List))
+    };
+    (good $rule:expr) => {
+        $rule
+    };
+    (over_time $curve:expr) => {
+        Compute::OverTime($curve)
+    };
+    (adjusted $tag:expr) => {
+        Compute::Adjusted($tag)
+    };
+    (at_least $rule:expr) => {
+        Compute::AtLeast($rule)
     };
     (usage $part:expr) => {
         Compute::Record(|f| rule::usage(f, $part).map(Value::Int))
@@ -90,6 +106,8 @@ metrics! {
     // On time, and what is not the server's.
     "stream_setup_latency", "Stream Setup Latency", "Stream Setup"; Nanoseconds -> Milliseconds; [STREAMING]; None 0;
         "Response headers whole − request start."; int timing::stream_setup_latency;
+    "stream_prefill_latency", "Stream Prefill Latency", "Stream Prefill"; Nanoseconds -> Milliseconds; [STREAMING TOKENS]; None 0;
+        "time_to_first_token − stream_setup_latency."; int rule::stream_prefill_latency;
     "queue_wait", "Queue Wait", "Queue Wait"; Nanoseconds -> Milliseconds; [NO_RECORDS EVERY_OUTCOME OURS]; None 0;
         "Handed to the transport − scheduled send time: waiting for a place, for the prompt or for the client; only when there is a schedule."; int timing::queue_wait;
     "send_lag", "Send Lag", "Send Lag"; Nanoseconds -> Milliseconds; [NO_RECORDS EVERY_OUTCOME OURS]; None 0;
@@ -98,7 +116,7 @@ metrics! {
         "The longest that a part of the answer lay in the kernel before the client read it; chunks are stamped with their arrival, so no latency holds it. Absent where the kernel does not stamp."; int timing::read_lag;
     "credit_to_start_latency", "Credit-to-Start Latency", "Credit-to-Start"; Nanoseconds -> Milliseconds; [NO_RECORDS EVERY_OUTCOME]; None 0;
         "Request start − handed to the transport, which AIPerf calls the credit."; int timing::credit_to_start_latency;
-    "effective_latency", "Effective Latency (CO-aware)", "Effective Latency"; Nanoseconds -> Milliseconds; [NO_RECORDS EVERY_OUTCOME]; None 0;
+    "effective_latency", "Effective Latency (CO-aware)", "Effective Latency"; Nanoseconds -> Milliseconds; [NO_RECORDS EVERY_OUTCOME]; Effective 100;
         "Request end (trailing usage and end markers included) − handed to the transport. The wait for a place is before that: scheduled_latency has it."; int timing::effective_latency;
 
     // Lengths.
@@ -112,6 +130,10 @@ metrics! {
         "Answer tokens without reasoning; absent when there are none."; int rule::output_token_count;
     "reasoning_token_count", "Reasoning Token Count", "Reasoning Tokens"; Tokens -> Tokens; [TOKENS LARGER_IS_BETTER REASONING]; None 0;
         "Tokens of the reasoning channel."; int |f: &crate::Facts| f.reasoning_tokens;
+    "thinking_efficiency", "Thinking Efficiency", "Thinking Efficiency"; Ratio -> Ratio; [TOKENS REASONING]; None 0;
+        "reasoning_token_count ÷ output_token_count."; real rule::thinking_efficiency;
+    "overall_thinking_efficiency", "Overall Thinking Efficiency", "Overall Eff."; Ratio -> Ratio; [TOKENS REASONING]; None 0;
+        "total_reasoning_tokens ÷ total_output_tokens."; derived |c| Some(c.sum("reasoning_token_count")? / c.sum("output_token_count")?);
     "requested_osl", "Requested OSL", "Req OSL"; Tokens -> Tokens; [TOKENS INTERNAL]; None 0;
         "Output limit sent with the request."; int |f: &crate::Facts| f.requested_osl;
     "osl_mismatch_diff_pct", "OSL Mismatch Diff %", "OSL Diff"; Percent -> Percent; [TOKENS]; None 0;
@@ -136,6 +158,8 @@ metrics! {
         "Completed requests: a whole answer with content."; derived |c| Some(c.tally()).filter(|t| t.ended() > 0).map(|t| t.completed as f64);
     "error_request_count", "Error Request Count", "Error Count"; Requests -> Requests; [ERROR_ONLY NO_RECORDS]; Main 0;
         "Failed + cancelled requests, as AIPerf counts errors; absent when there are none."; derived |c| Some(c.tally().errors()).filter(|n| *n > 0).map(|n| n as f64);
+    "context_overflow_count", "Context Overflow Count", "Ctx Overflow"; Requests -> Requests; [ERROR_ONLY NO_RECORDS]; None 0;
+        "Failed requests whose error says that the context is too long: it names a context length, a maximum context or a prompt that is too long."; sum |f: &crate::Facts| Some(u64::from(f.context_overflow));
     "completed_request_count", "Completed Requests (Success + Error)", "Completed"; Requests -> Requests; [NO_RECORDS]; Main 1075;
         "request_count + error_request_count: requests that came to an end."; derived |c| Some(c.tally().ended()).filter(|n| *n > 0).map(|n| n as f64);
     "request_error_rate", "Request Error Rate", "Err %"; Percent -> Percent; [NO_RECORDS]; Main 1080;
@@ -196,6 +220,68 @@ metrics! {
         "Σ usage_reasoning_tokens."; total "usage_reasoning_tokens";
     "total_usage_total_tokens", "Total Usage Total Tokens", "Total Usage Total"; Tokens -> Tokens; [TOKENS LARGER_IS_BETTER]; Usage 2200;
         "Σ usage_total_tokens."; total "usage_total_tokens";
+
+    // Over time. The place in the console is AIPerf's.
+    "effective_concurrency", "Effective Concurrency", "Effective Concurrency"; Requests -> Requests; [NO_RECORDS]; Effective 10;
+        "Requests in flight, over the phase window; each from its start to its end, failed ones too."; over_time Curve::Concurrency;
+    "effective_decode_throughput", "Effective Decode Throughput", "Effective Decode Throughput"; TokensPerSecond -> TokensPerSecond; [STREAMING TOKENS NO_RECORDS]; Effective 20;
+        "Answer tokens but the first of each completed request, spread over the gaps between its chunks, or evenly from first content to end (decode_curve tells which), over the phase window."; over_time Curve::Decode;
+    "effective_prefill_throughput", "Effective Prefill Throughput", "Effective Prefill Throughput"; TokensPerSecond -> TokensPerSecond; [STREAMING TOKENS INPUT NO_RECORDS]; Effective 30;
+        "Prompt tokens of completed requests, each spread evenly from start to first content, over the phase window."; over_time Curve::Prefill;
+    "effective_decode_concurrency", "Effective Decode Concurrency", "Effective Decode Concurrency"; Requests -> Requests; [STREAMING TOKENS NO_RECORDS]; Effective 40;
+        "Completed requests between first content and end, over the phase window."; over_time Curve::DecodeConcurrency;
+    "effective_prefill_concurrency", "Effective Prefill Concurrency", "Effective Prefill Concurrency"; Requests -> Requests; [STREAMING TOKENS NO_RECORDS]; Effective 50;
+        "Completed requests between start and first content, over the phase window."; over_time Curve::PrefillConcurrency;
+    "effective_total_throughput", "Effective Total Throughput", "Effective Total Throughput"; TokensPerSecond -> TokensPerSecond; [STREAMING TOKENS INPUT NO_RECORDS]; Effective 60;
+        "Prompt and answer tokens but the first, each spread evenly, over the phase window."; over_time Curve::Total;
+    "effective_decode_throughput_per_user", "Effective Decode Throughput Per User", "Effective Decode Throughput Per User"; TokensPerSecondPerUser -> TokensPerSecondPerUser; [STREAMING TOKENS NO_RECORDS]; Effective 70;
+        "Decode throughput ÷ requests in decode, 0 without any, over the phase window."; over_time Curve::DecodePerUser;
+    "effective_prefill_throughput_per_user", "Effective Prefill Throughput Per User", "Effective Prefill Throughput Per User"; TokensPerSecondPerUser -> TokensPerSecondPerUser; [STREAMING TOKENS INPUT NO_RECORDS]; Effective 80;
+        "Prefill throughput ÷ requests in prefill, 0 without any, over the phase window."; over_time Curve::PrefillPerUser;
+    "tokens_in_flight", "Tokens In Flight", "Tokens In Flight"; Tokens -> Tokens; [STREAMING TOKENS INPUT NO_RECORDS]; Effective 90;
+        "Prompt tokens from the start on and answer tokens from their arrival on, until the end, over the phase window."; over_time Curve::TokensInFlight;
+    "active_decode_throughput", "Active Decode Throughput", "Active Decode Throughput"; TokensPerSecond -> TokensPerSecond; [STREAMING TOKENS NO_RECORDS]; Active 10;
+        "Decode throughput while there are requests in decode."; over_time Curve::ActiveDecode;
+    "active_prefill_throughput", "Active Prefill Throughput", "Active Prefill Throughput"; TokensPerSecond -> TokensPerSecond; [STREAMING TOKENS INPUT NO_RECORDS]; Active 20;
+        "Prefill throughput while there are requests in prefill."; over_time Curve::ActivePrefill;
+    "active_decode_throughput_per_user", "Active Decode Throughput Per User", "Active Decode Throughput Per User"; TokensPerSecondPerUser -> TokensPerSecondPerUser; [STREAMING TOKENS NO_RECORDS]; Active 30;
+        "Decode throughput per user while there are requests in decode."; over_time Curve::ActiveDecodePerUser;
+    "active_prefill_throughput_per_user", "Active Prefill Throughput Per User", "Active Prefill Throughput Per User"; TokensPerSecondPerUser -> TokensPerSecondPerUser; [STREAMING TOKENS INPUT NO_RECORDS]; Active 40;
+        "Prefill throughput per user while there are requests in prefill."; over_time Curve::ActivePrefillPerUser;
+    "active_total_throughput", "Active Total Throughput", "Active Total Throughput"; TokensPerSecond -> TokensPerSecond; [STREAMING TOKENS INPUT NO_RECORDS]; Active 50;
+        "Total throughput while there are requests in flight."; over_time Curve::ActiveTotal;
+
+    // A replay: how well it kept the times of its file.
+    "replay_sched_lag_p50", "Replay Schedule Lag p50", "Sched Lag p50"; Milliseconds -> Milliseconds; [NO_RECORDS]; None 0;
+        "p50 of request start − time of the file, less the smallest of these; what all requests were late by is in send_lag alone. Only when all follow a file's times."; derived |c| c.replay_lag(0);
+    "replay_sched_lag_p90", "Replay Schedule Lag p90", "Sched Lag p90"; Milliseconds -> Milliseconds; [NO_RECORDS]; None 0;
+        "p90 of request start − time of the file, less the smallest of these; what all requests were late by is in send_lag alone. Only when all follow a file's times."; derived |c| c.replay_lag(1);
+    "replay_sched_lag_p99", "Replay Schedule Lag p99", "Sched Lag p99"; Milliseconds -> Milliseconds; [NO_RECORDS]; None 0;
+        "p99 of request start − time of the file, less the smallest of these; what all requests were late by is in send_lag alone. Only when all follow a file's times."; derived |c| c.replay_lag(2);
+    "replay_sched_degraded", "Replay Schedule Degraded", "Sched Degraded"; Count -> Count; [NO_RECORDS]; None 0;
+        "1 when replay_sched_lag_p99 is over 500 ms, otherwise 0."; derived |c| c.replay_lag(2).map(|ms| f64::from(u8::from(ms > REPLAY_DEGRADED_MS)));
+
+    // With the requests that failed.
+    "adj_request_latency", "Request Latency (error-adjusted)", "Adj Req Latency"; Nanoseconds -> Milliseconds; [NO_RECORDS]; Main 9000;
+        "request_latency, and infinity for each failed or cancelled request; what is infinite is absent. Only when there are such."; adjusted "request_latency";
+    "adj_time_to_first_token", "Time to First Token (error-adjusted)", "Adj TTFT"; Nanoseconds -> Milliseconds; [STREAMING TOKENS NO_RECORDS]; Main 9000;
+        "time_to_first_token, and infinity for each failed or cancelled request; what is infinite is absent. Only when there are such."; adjusted "time_to_first_token";
+    "adj_decode_duration", "Decode Duration (error-adjusted)", "Adj Decode"; Nanoseconds -> Milliseconds; [STREAMING TOKENS NO_RECORDS]; Main 9000;
+        "decode_duration, and infinity for each failed or cancelled request; what is infinite is absent. Only when there are such."; adjusted "decode_duration";
+    "adj_inter_token_latency", "Inter Token Latency (error-adjusted)", "Adj ITL"; Nanoseconds -> Milliseconds; [STREAMING TOKENS NO_RECORDS]; Main 9000;
+        "inter_token_latency, and infinity for each failed or cancelled request; what is infinite is absent. Only when there are such."; adjusted "inter_token_latency";
+    "request_latency_at_least", "Request Latency (at least)", "Least Latency"; Nanoseconds -> Milliseconds; [NO_RECORDS OURS]; None 0;
+        "request_latency, and for each failed or cancelled request the time until it ended, which is the least that its answer would have taken. Only when there are such."; at_least rule::latency_at_least;
+    "time_to_first_token_at_least", "Time to First Token (at least)", "Least TTFT"; Nanoseconds -> Milliseconds; [STREAMING TOKENS NO_RECORDS OURS]; None 0;
+        "time_to_first_token, and for each failed or cancelled request the time until it ended. Only when there are such."; at_least rule::first_token_at_least;
+
+    // Objectives. The first looks at the values of those above it.
+    "good_request_count", "Good Request Count", "Good Request Count"; Requests -> Requests; [OBJECTIVES]; None 0;
+        "Completed requests that keep every objective of --goodput; 1 or 0 for each."; good Compute::Good;
+    "goodput", "Goodput", "Goodput"; RequestsPerSecond -> RequestsPerSecond; [OBJECTIVES NO_RECORDS]; Main 1000;
+        "good_request_count ÷ phase window."; derived |c| c.rate(c.running("good_request_count").map(|n| n as f64));
+    "good_request_fraction", "GoodRequestFraction", "GoodReqFrac"; Ratio -> Ratio; [OBJECTIVES LARGER_IS_BETTER NO_RECORDS]; None 0;
+        "good_request_count ÷ completed_request_count."; derived |c| Some(c.running("good_request_count")? as f64 / c.tally().ended() as f64);
 }
 
 /// The metric with this tag.

@@ -129,6 +129,7 @@ mod tests {
         assert_eq!(effective_latency(&f), Some(82 * MS), "1112 − 1030");
         assert_eq!(stream_setup_latency(&f), Some(29 * MS), "1060 − 1031");
         assert_eq!(time_to_first_token(&f), Some(60 * MS));
+        assert_eq!(crate::formulas::stream_prefill_latency(&f), Some(31 * MS), "60 − 29");
         assert_eq!(connection_free_time_to_first_token(&f), Some(50 * MS), "60 − (2 + 3 + 5)");
         assert_eq!(read_lag(&f), Some(2 * MS), "of 2 and 1; the first read carried no stamp");
     }

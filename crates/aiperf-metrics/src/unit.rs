@@ -15,6 +15,10 @@ pub enum Unit {
     Requests,
     /// Percent, 0 to 100 and beyond.
     Percent,
+    /// One number to another.
+    Ratio,
+    /// A number of something.
+    Count,
     /// Requests per second.
     RequestsPerSecond,
     /// Tokens per second.
@@ -33,6 +37,8 @@ impl Unit {
             Self::Tokens => "tokens",
             Self::Requests => "requests",
             Self::Percent => "%",
+            Self::Ratio => "ratio",
+            Self::Count => "count",
             Self::RequestsPerSecond => "requests/sec",
             Self::TokensPerSecond => "tokens/sec",
             Self::TokensPerSecondPerUser => "tokens/sec/user",

@@ -11,7 +11,7 @@ pub fn summary(report: &Report<'_>) -> Vec<u8> {
     let mut rows: Vec<&Row> = report.summary.public_rows().collect();
     rows.sort_by_key(|row| row.spec.tag);
     let (many, single): (Vec<&Row>, Vec<&Row>) =
-        rows.into_iter().partition(|row| matches!(row.stats, Stats::Distribution { .. }));
+        rows.into_iter().partition(|row| !matches!(row.stats, Stats::Scalar { .. }));
     let mut out = String::new();
     if !many.is_empty() {
         line(&mut out, std::iter::once("Metric".to_owned()).chain(STAT_NAMES.map(str::to_owned)));
@@ -26,7 +26,7 @@ pub fn summary(report: &Report<'_>) -> Vec<u8> {
     if !single.is_empty() {
         line(&mut out, ["Metric", "Value"].map(str::to_owned).into_iter());
         for row in &single {
-            line(&mut out, [name(row), number(row.stats.avg())].into_iter());
+            line(&mut out, [name(row), row.stats.avg().map_or(String::new(), number)].into_iter());
         }
     }
     if let Some(targets) = report.targets() {
@@ -48,7 +48,7 @@ pub fn summary(report: &Report<'_>) -> Vec<u8> {
 /// `Header (unit)`; counted things go without.
 fn name(row: &Row) -> String {
     match row.spec.display {
-        Unit::Requests => row.spec.header.to_owned(),
+        Unit::Requests | Unit::Count => row.spec.header.to_owned(),
         unit => format!("{} ({})", row.spec.header, unit.name()),
     }
 }

@@ -5,12 +5,14 @@
 //! tally and the window.
 
 use aiperf_core::time::ns_to_seconds;
-use aiperf_metrics::{METRICS, MetricSpec, PERCENTILES, Stats, Summary};
+use aiperf_metrics::{METRICS, MetricSpec, Stats, Summary};
 
 use crate::lengths;
 use crate::load;
+use crate::over_time;
 use crate::pretty::pretty;
 use crate::report::Report;
+use crate::slos;
 use crate::write::Object;
 
 /// Version of schema 1, AIPerf's own number.
@@ -51,7 +53,9 @@ const LEADING: [&str; 25] = [
 const LOCAL: &str = "%Y-%m-%dT%H:%M:%S.%6f";
 const ZONED: &str = "%Y-%m-%dT%H:%M:%S.%9f%:z";
 
-const PERCENTILE_KEYS: [&str; 9] = ["p1", "p5", "p10", "p25", "p50", "p75", "p90", "p95", "p99"];
+/// Statistics of a metric in the order of AIPerf's keys.
+const STATISTIC_KEYS: [&str; 15] =
+    ["avg", "p1", "p5", "p10", "p25", "p50", "p75", "p90", "p95", "p99", "min", "max", "std", "count", "sum"];
 
 /// Schema 1, two spaces of indent, no final newline.
 pub fn summary(report: &Report<'_>) -> Vec<u8> {
@@ -84,6 +88,12 @@ pub fn summary(report: &Report<'_>) -> Vec<u8> {
     }
     for row in report.summary.public_rows().filter(|row| !LEADING.contains(&row.spec.tag)) {
         metric(o.key(row.spec.tag), &row.stats);
+    }
+    if !report.summary.slos.is_empty() {
+        serialized(o.key("slo_attainment"), &slos::value(&report.summary.slos));
+    }
+    if let Some(of) = &report.summary.over_time {
+        serialized(o.key("over_time"), &load::without_nulls(over_time::value(of)));
     }
     if let Some(lengths) = report.lengths() {
         lengths::write(o.key("input_lengths"), lengths);
@@ -171,6 +181,8 @@ fn phase(out: &mut Vec<u8>, report: &Report<'_>, summary: &Summary) {
         metric_2(m.key(spec.tag), spec, summary.get(spec.tag));
     }
     m.end();
+    serialized(o.key("slo_attainment"), &slos::value(&summary.slos));
+    serialized(o.key("over_time"), &summary.over_time.as_ref().map(over_time::value));
     o.end();
 }
 
@@ -178,16 +190,12 @@ fn phase(out: &mut Vec<u8>, report: &Report<'_>, summary: &Summary) {
 fn metric(out: &mut Vec<u8>, stats: &Stats) {
     let mut o = Object::begin(out);
     o.text("unit", stats.unit().name());
-    o.real("avg", stats.avg());
-    if let Stats::Distribution { values, .. } = stats {
-        for (key, value) in PERCENTILE_KEYS.iter().zip(values.percentiles) {
-            o.real(key, value);
+    for key in STATISTIC_KEYS {
+        match stats.get(key) {
+            Some(count) if key == "count" => o.int(key, count as u64),
+            Some(value) => o.real(key, value),
+            None => {}
         }
-        o.real("min", values.min);
-        o.real("max", values.max);
-        o.real("std", values.std);
-        o.int("count", values.count);
-        o.real("sum", values.sum);
     }
     o.end();
 }
@@ -198,17 +206,14 @@ fn metric_2(out: &mut Vec<u8>, spec: &MetricSpec, stats: Option<&Stats>) {
     o.text("header", spec.header);
     o.text("unit", spec.display.name());
     o.text("kind", spec.compute.kind());
-    let mut put = |key: &str, value: Option<f64>| match value {
-        Some(value) => o.real(key, value),
-        None => o.null(key),
-    };
-    if spec.compute.kind() == "record" {
-        for key in ["avg"].into_iter().chain(PERCENTILE_KEYS).chain(["min", "max", "std", "sum"]) {
-            put(key, stats.and_then(|s| s.get(key)));
+    for key in spec.compute.statistics() {
+        let value = stats.and_then(|s| s.get(key));
+        let key = if spec.compute.is_single() { "value" } else { key };
+        match value {
+            _ if key == "count" => o.int(key, value.unwrap_or(0.0) as u64),
+            Some(value) => o.real(key, value),
+            None => o.null(key),
         }
-        o.int("count", stats.and_then(|s| s.get("count")).unwrap_or(0.0) as u64);
-    } else {
-        put("value", stats.map(Stats::avg));
     }
     o.end();
 }
@@ -252,8 +257,6 @@ fn indented(compact: &[u8]) -> Vec<u8> {
     pretty(&mut out, compact, 0);
     out
 }
-
-const _: () = assert!(PERCENTILE_KEYS.len() == PERCENTILES.len());
 
 #[cfg(test)]
 mod tests {

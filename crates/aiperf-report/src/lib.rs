@@ -17,10 +17,12 @@ pub mod json;
 pub mod jsonl;
 mod lengths;
 mod load;
+mod over_time;
 pub mod pretty;
 pub mod raw;
 mod report;
 pub mod schema;
+mod slos;
 mod write;
 
 #[cfg(test)]

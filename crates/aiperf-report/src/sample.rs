@@ -1,6 +1,7 @@
 //! A small run for the tests: three answers, a failure, a cancellation, a lost and an unsent request.
 
 use aiperf_core::outcome::{Failure, FailureKind, Outcome, Stage};
+use aiperf_core::plan::SloPlan;
 use aiperf_core::time::ClockAnchor;
 use aiperf_core::usage::Usage;
 use aiperf_metrics::{
@@ -83,7 +84,9 @@ fn request(outcome: Outcome, start_ms: u64, tokens: u64) -> Facts {
 
 /// The recorder and the values of each request that ended: three completed, one failed, one cancelled (from index 3 on).
 pub(crate) fn recorder_and_values() -> (Recorder, Vec<RecordValues>) {
-    let mut recorder = Recorder::new(CAPABILITIES, ANCHOR);
+    let slos = [("request_latency", 100.0), ("output_token_throughput_per_user", 50.0)]
+        .map(|(tag, threshold)| SloPlan { tag: tag.to_owned(), threshold });
+    let mut recorder = Recorder::new(CAPABILITIES, ANCHOR).with_slos(&slos);
     let values = [
         request(Outcome::Completed, 10, 4),
         request(Outcome::Completed, 20, 20),

@@ -13,7 +13,11 @@ pub fn summary_schema() -> Value {
             .iter()
             .filter(|spec| spec.is_public())
             .map(|spec| {
-                let form = if matches!(spec.compute, Compute::Record(_)) { "distribution" } else { "scalar" };
+                let form = match spec.compute {
+                    Compute::Record(_) | Compute::AtLeast(_) => "distribution",
+                    _ if spec.compute.is_single() => "scalar",
+                    _ => "partial",
+                };
                 let metric = json!({
                     "allOf": [{"$ref": format!("#/$defs/{form}")}, {"properties": {"unit": {"const": spec.display.name()}}}],
                     "description": spec.formula,
@@ -35,6 +39,8 @@ pub fn summary_schema() -> Value {
         "start_time": local_time(),
         "end_time": local_time(),
         "warmup_metrics": object(metrics(), &[]),
+        "slo_attainment": crate::slos::schema(),
+        "over_time": crate::over_time::schema(false),
         "input_lengths": crate::lengths::schema(),
         "load_health": crate::load::schema(false),
         "per_url": crate::load::targets_schema(false),
@@ -73,7 +79,8 @@ pub fn summary_schema() -> Value {
         object(as_map(properties), &required),
         json!({
             "scalar": object(as_map(json!({"unit": {"type": "string"}, "avg": {"type": "number"}})), &["unit", "avg"]),
-            "distribution": object(number_keys, &all),
+            "distribution": object(number_keys.clone(), &all),
+            "partial": object(number_keys, &["unit"]),
             "run_info": run_info(),
             "error": object(as_map(error), &["error_details", "count"]),
         }),
@@ -92,13 +99,13 @@ pub fn summary_schema_2() -> Value {
                 "unit": {"const": spec.display.name()},
                 "kind": {"const": spec.compute.kind()},
             }));
-            if matches!(spec.compute, Compute::Record(_)) {
-                for key in ["avg"].into_iter().chain(PERCENTILES).chain(["min", "max", "std", "sum"]) {
-                    keys.insert(key.to_owned(), number());
-                }
-                keys.insert("count".to_owned(), json!({"type": "integer", "minimum": 0}));
-            } else {
-                keys.insert("value".to_owned(), number());
+            for key in spec.compute.statistics() {
+                let (key, form) = match *key {
+                    _ if spec.compute.is_single() => ("value", number()),
+                    "count" => ("count", json!({"type": "integer", "minimum": 0})),
+                    key => (key, number()),
+                };
+                keys.insert(key.to_owned(), form);
             }
             let mut metric = closed(keys);
             metric["description"] = spec.formula.into();
@@ -115,6 +122,8 @@ pub fn summary_schema_2() -> Value {
         "window": closed(as_map(json!({"start_ns": count(), "end_ns": count(), "seconds": {"type": "number", "minimum": 0}}))),
         "tally": closed(tally),
         "metrics": closed(metrics),
+        "slo_attainment": crate::slos::schema(),
+        "over_time": {"anyOf": [crate::over_time::schema(true), {"type": "null"}]},
     })));
     let error = closed(as_map(json!({
         "count": {"type": "integer", "minimum": 1},

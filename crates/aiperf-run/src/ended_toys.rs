@@ -117,6 +117,7 @@ pub(crate) fn plan(dir: &Path, level: ExportLevel) -> Plan {
         system_prompt: None,
         cache_bust: None,
         verify_lengths: VerifyLengths::All,
+        slos: Vec::new(),
         phases: vec![toys::closed_loop()],
         artifacts: ArtifactsPlan { dir: dir.to_owned(), prefix: None, level, schema: 1 },
         runtime: RuntimePlan {

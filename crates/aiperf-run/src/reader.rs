@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use aiperf_core::exchange::Exchange;
 use aiperf_core::outcome::{Disposition, Outcome};
-use aiperf_core::plan::{EndpointPlan, ExportLevel, PhaseKind, PhasePlan, Plan};
+use aiperf_core::plan::{EndpointPlan, ExportLevel, Pacing, PhaseKind, PhasePlan, Plan};
 use aiperf_core::time::{ClockAnchor, ns_to_ms};
 use aiperf_core::url::BaseUrl;
 use aiperf_load::FailureThreshold;
 use aiperf_metrics::{
     Capabilities, ChunkFact, Disk, ErrorSummary, Facts, LengthFacts, LengthLedger, Place, Recorder,
-    TargetRecorder, Value, WireFacts,
+    TargetRecorder, Value, WireFacts, is_context_overflow,
 };
 use aiperf_net::sse::SseScanner;
 use aiperf_net::{Answer, Client, Endpoint};
@@ -101,7 +101,7 @@ impl Collected {
             .phases
             .iter()
             .map(|phase| PhaseResults {
-                recorder: Recorder::new(capabilities, anchor),
+                recorder: recorder(plan, phase, anchor, capabilities),
                 errors: ErrorSummary::default(),
                 lengths: LengthLedger::default(),
                 last_end_ns: 0,
@@ -119,6 +119,12 @@ impl Collected {
             problems: Vec::new(),
         }
     }
+}
+
+/// An empty recorder for a phase.
+fn recorder(plan: &Plan, phase: &PhasePlan, anchor: ClockAnchor, capabilities: Capabilities) -> Recorder {
+    let is_replay = matches!(phase.pacing, Pacing::FixedSchedule { .. });
+    Recorder::new(capabilities, anchor).with_slos(&plan.slos).of_replay(is_replay)
 }
 
 /// The servers of a plan, without secrets.
@@ -208,8 +214,8 @@ impl Reader {
             let scratch = scratch.clone();
             move || scratch.file()
         });
-        for phase in &mut collected.phases {
-            phase.recorder = Recorder::new(capabilities, anchor).on(&disk);
+        for (phase, own) in collected.phases.iter_mut().zip(&plan.phases) {
+            phase.recorder = recorder(plan, own, anchor, capabilities).on(&disk);
             phase.targets = phase.targets.take().map(|targets| targets.on(&disk));
         }
         collected.disk = Some(disk);
@@ -351,6 +357,7 @@ impl Reader {
             reasoning_tokens: counts.reasoning,
             requested_osl: turn.requested_osl,
             usage: answer.usage,
+            context_overflow: answer.failure.as_ref().is_some_and(is_context_overflow),
             place: Place { turn: ticket.turn, target: ticket.target, ..Place::default() },
             wire: WireFacts::of(&ticket, &exchange),
             ..Facts::default()

@@ -52,7 +52,7 @@ pub fn rebuild(dir: &Path, force: bool, screen: Screen) -> Result<Rebuilt, RunEr
 
     let scratch = folder.scratch();
     let disk = Disk::new(move || scratch.file());
-    let mut parts = [Part::new(&run, &disk), Part::new(&run, &disk)];
+    let mut parts = [false, true].map(|warmup| Part::new(&run, warmup, &disk));
     let mut reading = Reading::default();
     let counted_here = !run.server_token_count;
     let mut lines = BufReader::with_capacity(1 << 20, records);
@@ -169,9 +169,13 @@ struct Finished {
 }
 
 impl Part {
-    fn new(run: &RunFile, disk: &Disk) -> Self {
+    fn new(run: &RunFile, warmup: bool, disk: &Disk) -> Self {
+        let is_replay = run.phases.iter().filter(|phase| phase.warmup == warmup).all(|phase| phase.replay);
         Self {
-            recorder: Recorder::new(run.capabilities(), WALL).on(disk),
+            recorder: Recorder::new(run.capabilities(), WALL)
+                .with_slos(&run.slos())
+                .of_replay(is_replay)
+                .on(disk),
             errors: ErrorSummary::default(),
             lengths: LengthLedger::default(),
             windows: vec![None; run.phases.len()],

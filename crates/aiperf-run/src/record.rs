@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use aiperf_core::outcome::{Failure, FailureKind, Outcome, Stage};
 use aiperf_core::usage::Usage;
-use aiperf_metrics::{ChunkFact, Facts, LengthFacts, WireFacts, find};
+use aiperf_metrics::{ChunkFact, Facts, LengthFacts, WireFacts, find, is_context_overflow};
 use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, de};
 
@@ -168,7 +168,15 @@ impl Line<'_> {
 
 /// Reads a line; `counted_here` tells that input lengths are counts of ours.
 pub(crate) fn parse(line: &[u8], counted_here: bool) -> Result<Record, serde_json::Error> {
-    let line: Line<'_> = serde_json::from_slice(line)?;
+    let mut line: Line<'_> = serde_json::from_slice(line)?;
+    let failure = line.error.take().map(|e| Failure {
+        kind: e.kind,
+        stage: e.stage,
+        code: e.code,
+        type_name: e.type_name,
+        message: e.message,
+        retryable: e.retryable,
+    });
     let meta = &line.metadata;
     let outcome = match &*meta.outcome {
         "completed" => Outcome::Completed,
@@ -191,6 +199,7 @@ pub(crate) fn parse(line: &[u8], counted_here: bool) -> Result<Record, serde_jso
         requested_osl: line.requested_osl(),
         usage,
         wire: line.wire(),
+        context_overflow: failure.as_ref().is_some_and(is_context_overflow),
         ..Facts::default()
     };
     let later = meta.turn_index > 0;
@@ -203,14 +212,6 @@ pub(crate) fn parse(line: &[u8], counted_here: bool) -> Result<Record, serde_jso
         later,
         prompt: hash(&meta.conversation_id) ^ u64::from(meta.turn_index),
     };
-    let failure = line.error.map(|e| Failure {
-        kind: e.kind,
-        stage: e.stage,
-        code: e.code,
-        type_name: e.type_name,
-        message: e.message,
-        retryable: e.retryable,
-    });
     Ok(Record {
         phase: meta.phase_index,
         begun_ns: meta.scheduled_ns.unwrap_or(meta.credit_issued_ns),

@@ -1,7 +1,7 @@
 //! `profile_export_run.json`: what was run, written before the first request, so that the records of a run that was killed can still
 //! be summarised.
 
-use aiperf_core::plan::{PhaseKind, Plan};
+use aiperf_core::plan::{Pacing, PhaseKind, Plan, SloPlan};
 use aiperf_core::time::ClockAnchor;
 use aiperf_metrics::Capabilities;
 use aiperf_report::Counting;
@@ -33,6 +33,9 @@ pub(crate) struct RunFile {
     pub server_token_count: bool,
     /// Requests asked the server to reach the output length.
     pub length_forced: bool,
+    /// What a good request keeps: metrics and bounds in their display units.
+    #[serde(default)]
+    slos: Vec<(String, f64)>,
     /// What input lengths count.
     pub counting: CountingFact,
     /// Tokenizer behind our counts.
@@ -48,6 +51,9 @@ pub(crate) struct RunFile {
 pub(crate) struct PhaseFact {
     pub name: String,
     pub warmup: bool,
+    /// Its requests follow the times of a file.
+    #[serde(default)]
+    pub replay: bool,
 }
 
 /// [`Counting`] as the file has it.
@@ -76,6 +82,7 @@ impl RunFile {
         let phase = |phase: &aiperf_core::plan::PhasePlan| PhaseFact {
             name: phase.name.clone(),
             warmup: phase.kind == PhaseKind::Warmup,
+            replay: matches!(phase.pacing, Pacing::FixedSchedule { .. }),
         };
         Self {
             format: FORMAT,
@@ -88,6 +95,7 @@ impl RunFile {
             streaming: plan.endpoint.streaming,
             server_token_count: plan.endpoint.server_token_count,
             length_forced: is_length_forced(plan),
+            slos: plan.slos.iter().map(|slo| (slo.tag.clone(), slo.threshold)).collect(),
             counting,
             tokenizer: tokenizer.map(str::to_owned),
             phases: plan.phases.iter().map(phase).collect(),
@@ -118,6 +126,11 @@ impl RunFile {
     /// What the run could measure.
     pub(crate) fn capabilities(&self) -> Capabilities {
         capabilities(self.streaming, self.server_token_count)
+    }
+
+    /// What a good request keeps.
+    pub(crate) fn slos(&self) -> Vec<SloPlan> {
+        self.slos.iter().map(|(tag, threshold)| SloPlan { tag: tag.clone(), threshold: *threshold }).collect()
     }
 
     pub(crate) fn counting(&self) -> Counting {

@@ -7,6 +7,7 @@ mod context;
 mod dataset;
 mod endpoint;
 mod phases;
+mod slos;
 mod turns;
 
 use std::borrow::Cow;
@@ -52,6 +53,7 @@ impl<'a> Resolver<'a> {
         let verify_lengths = self.verify_lengths();
         let (phases, told): (Vec<PhasePlan>, Vec<Json>) = self.phases().into_iter().unzip();
         let cache_bust = self.cache_bust(&phases);
+        let slos = self.slos();
         let artifacts = self.artifacts(&models, &phases);
         let runtime = self.runtime();
         let (endpoint, dataset) = endpoint.zip(dataset).filter(|_| self.errors.is_empty())?;
@@ -70,6 +72,7 @@ impl<'a> Resolver<'a> {
             system_prompt,
             cache_bust,
             verify_lengths,
+            slos,
             phases,
             artifacts,
             runtime,

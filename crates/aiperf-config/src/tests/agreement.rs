@@ -56,6 +56,11 @@ const PAIRS: &[(&str, &str, &str)] = &[
     ("--artifact-dir", "out", "artifacts: {dir: out}"),
     ("--profile-export-prefix", "foo", "artifacts: {prefix: foo}"),
     ("--export-level", "raw", "artifacts: {raw: true}"),
+    (
+        "--goodput",
+        "request_latency:250 inter_token_latency:10",
+        "slos: {request_latency: 250, inter_token_latency: 10}",
+    ),
     ("--export-schema", "2", "artifacts: {schema: 2}"),
     ("--ui", "none", "runtime: {ui: none}"),
     ("--stats-interval", "3", "runtime: {statsInterval: 3}"),

@@ -99,7 +99,7 @@ benchmark:
     burstPhaseStarts: true
   warmup: 7
   artifacts: {dir: [a]}
-  slos: {request_latency: 5}
+  wandb: {project: p}
   gpuTelemetry: {enabled: true}
 nonsense: 1
 ";
@@ -122,7 +122,7 @@ nonsense: 1
             "c.yaml:10:5: benchmark.phases.profiling.burst_phase_starts is an AIPerf key this version does not have yet",
             "c.yaml:11:11: benchmark.warmup: found the number 7; expected a mapping",
             "c.yaml:12:20: benchmark.artifacts.dir: found a list; expected a path",
-            "c.yaml:13:3: benchmark.slos is an AIPerf key this version does not have yet",
+            "c.yaml:13:3: benchmark.wandb is an AIPerf key this version does not have yet",
             "c.yaml:14:17: benchmark.gpu_telemetry asks for an AIPerf feature that (unless it says 'enabled: false') this version does not have yet",
             "c.yaml:15:1: : there is no key 'nonsense' here; allowed: benchmark, no_sweep_table, random_seed, schema_version, variables",
         ]

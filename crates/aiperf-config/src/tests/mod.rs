@@ -376,16 +376,53 @@ fn rules_between_options_are_told_with_the_flags_that_break_them() {
 
 #[test]
 fn all_errors_are_printed_one_a_paragraph() {
-    let error = run("--isl 0 --goodput x:1 --benchmark-grace-period 3").expect_err("three mistakes");
+    let error = run("--isl 0 --scenario x --benchmark-grace-period 3").expect_err("three mistakes");
     assert!(error.is_error());
     assert_eq!(
         error.to_string(),
         "error: --isl: found '0'; allowed: a whole number from 1 to 10000000\n\n\
-         error: --goodput is an AIPerf option this version does not have yet\n\n\
+         error: --scenario is an AIPerf option this version does not have yet\n\n\
          error: the model is missing: give --model, or benchmark.models in a configuration file\n\n\
          error: --benchmark-grace-period needs --benchmark-duration: the grace begins when the duration ends; \
          give a duration or drop the grace"
     );
+}
+
+#[test]
+fn objectives_are_metrics_with_a_value_per_request() {
+    let plan = good(
+        "-m m --streaming --goodput 'request_latency:250 time_to_first_token:40'".replace('\'', "").as_str(),
+    )
+    .plan;
+    let slos: Vec<(&str, f64)> = plan.slos.iter().map(|slo| (slo.tag.as_str(), slo.threshold)).collect();
+    assert_eq!(slos, [("request_latency", 250.0), ("time_to_first_token", 40.0)]);
+    assert_eq!(
+        plan.input_config["slos"],
+        serde_json::json!({"request_latency": 250.0, "time_to_first_token": 40.0})
+    );
+    for (given, found, nearest) in [
+        ("request_latncy:5", "--goodput: found 'request_latncy'; allowed: ", Some("request_latency")),
+        (
+            "request_throughput:5",
+            "'request_throughput', which has no value of its own for each request",
+            None,
+        ),
+        ("error_isl:5", "'error_isl', which has no value of its own", None),
+    ] {
+        let errors = wrong(&format!("-m m --goodput {given}"));
+        assert!(errors.len() == 1 && errors[0].contains(found), "{errors:?}");
+        assert!(errors[0].contains("inter_token_latency, "), "the known ones are listed: {errors:?}");
+        if let Some(nearest) = nearest {
+            assert!(errors[0].ends_with(&format!("did you mean '{nearest}'?")), "{errors:?}");
+        }
+    }
+}
+
+#[test]
+fn an_objective_of_streams_without_one_is_told() {
+    let notes = |line: &str| good(line).notes.iter().filter(|n| n.contains("--goodput")).count();
+    assert_eq!(notes("-m m --goodput time_to_first_token:40 request_latency:9"), 1);
+    assert_eq!(notes("-m m --streaming --goodput time_to_first_token:40"), 0);
 }
 
 #[test]

@@ -15,6 +15,7 @@ pub const TOOLS: [(&str, &str); 3] =
 
 const CONTENT: &str = "Content chunks: events with text, reasoning or a tool call. Role-only, empty and usage-only events and end markers do not.";
 const AS_NAMED: &str = "Those of the metrics that its rule names.";
+const IN_ITS_RULE: &str = "Those that its rule names.";
 
 /// How another tool has a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,6 +86,7 @@ fn requests(spec: &MetricSpec) -> &'static str {
         _ if spec.flags.has(Flags::ERROR_ONLY) => "Failed and cancelled ones.",
         _ if spec.flags.has(Flags::EVERY_OUTCOME) => "Completed, failed and cancelled ones alike.",
         Compute::Derived(_) => AS_NAMED,
+        Compute::OverTime(_) | Compute::Adjusted(_) | Compute::AtLeast(_) => IN_ITS_RULE,
         _ => "Completed ones: a whole answer with content. One that lacks what the rule needs has no value.",
     }
 }
@@ -98,10 +100,10 @@ fn aiperf(spec: &MetricSpec) -> &'static str {
 }
 
 fn exported(spec: &MetricSpec) -> Vec<String> {
-    let statistics = if spec.compute.kind() == "record" {
-        "avg, p1 to p99, min, max, std, count and sum"
-    } else {
-        "one value, as avg"
+    let statistics = match spec.compute {
+        _ if spec.compute.is_single() => "one value, as avg".to_owned(),
+        Compute::Record(_) | Compute::AtLeast(_) => "avg, p1 to p99, min, max, std, count and sum".to_owned(),
+        _ => spec.compute.statistics().join(", "),
     };
     let mut out = vec![
         format!("profile_export_aiperf.json: key {}, {statistics}", spec.tag),

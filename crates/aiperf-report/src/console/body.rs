@@ -8,7 +8,9 @@ use super::paint::{Paint, Tone};
 use super::table::{Cell, Column, Table, wrap};
 use crate::advice::advice;
 use crate::load;
+use crate::over_time;
 use crate::report::Report;
+use crate::slos;
 
 /// Statistics of the console's columns and how soon a column goes when there is no room.
 const COLUMNS: [(&str, u8); 7] =
@@ -49,6 +51,7 @@ impl Page {
     fn body(&mut self, report: &Report<'_>) {
         self.errors(report);
         self.metrics(report);
+        self.beside(report);
         self.targets(report);
         self.lengths(report);
         self.notes(report);
@@ -98,7 +101,8 @@ impl Page {
 
     fn metrics(&mut self, report: &Report<'_>) {
         let mut first = true;
-        for group in [ConsoleGroup::Usage, ConsoleGroup::Main] {
+        for group in [ConsoleGroup::Effective, ConsoleGroup::Active, ConsoleGroup::Usage, ConsoleGroup::Main]
+        {
             let mut rows: Vec<&Row> = report
                 .summary
                 .public_rows()
@@ -112,9 +116,26 @@ impl Page {
                 self.out.push_str("\n\n");
                 first = false;
             }
-            let suffix = if group == ConsoleGroup::Usage { ": Usage" } else { "" };
+            let suffix = match group {
+                ConsoleGroup::Effective => ": Effective",
+                ConsoleGroup::Active => ": Active",
+                ConsoleGroup::Usage => ": Usage",
+                ConsoleGroup::None | ConsoleGroup::Main => "",
+            };
             let title = format!("NVIDIA AIPerf | {}{suffix}", report.title);
             metric_table(title, &rows).draw(&mut self.out, self.width, self.paint);
+        }
+    }
+
+    /// Lines that belong to the tables above them.
+    fn beside(&mut self, report: &Report<'_>) {
+        let mut lines = slos::lines(&report.summary.slos);
+        lines.extend(report.summary.over_time.iter().flat_map(over_time::lines));
+        if !lines.is_empty() {
+            self.out.push('\n');
+        }
+        for line in lines {
+            self.line(Tone::Plain, &line);
         }
     }
 

@@ -205,18 +205,18 @@ pub(crate) fn schema(nulls: bool) -> Value {
 }
 
 /// Makes objects whose absent keys are null, or not there.
-pub(super) struct Shapes {
-    pub(super) nulls: bool,
+pub(crate) struct Shapes {
+    pub(crate) nulls: bool,
 }
 
 impl Shapes {
     /// An object with all of these keys.
-    pub(super) fn all(&self, keys: &[(&str, Value)]) -> Value {
+    pub(crate) fn all(&self, keys: &[(&str, Value)]) -> Value {
         self.some(keys, &[])
     }
 
     /// An object with all of `always`; a value of `maybe` may be absent.
-    pub(super) fn some(&self, always: &[(&str, Value)], maybe: &[(&str, Value)]) -> Value {
+    pub(crate) fn some(&self, always: &[(&str, Value)], maybe: &[(&str, Value)]) -> Value {
         let or_null = |schema: &Value| {
             if self.nulls { json!({"anyOf": [schema, {"type": "null"}]}) } else { schema.clone() }
         };

@@ -4,7 +4,7 @@ mod keys;
 mod targets;
 mod words;
 
-pub(crate) use keys::{schema, value, without_nulls};
+pub(crate) use keys::{Shapes, schema, value, without_nulls};
 pub use targets::TargetResult;
 pub(crate) use targets::{
     COLUMNS as TARGET_COLUMNS, csv as targets_csv, rows as targets_rows, schema as targets_schema,

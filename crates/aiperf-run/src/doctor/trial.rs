@@ -115,6 +115,7 @@ impl Trial {
             system_prompt: None,
             cache_bust: None,
             verify_lengths: VerifyLengths::Off,
+            slos: Vec::new(),
             phases: vec![phase],
             artifacts: ArtifactsPlan {
                 dir: std::env::temp_dir(),

@@ -10,6 +10,7 @@ mod doctor;
 mod endpoints;
 mod explain;
 mod files;
+mod goodput;
 mod hub;
 mod kills;
 mod lengths;

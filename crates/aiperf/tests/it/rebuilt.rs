@@ -8,8 +8,18 @@ use serde_json::Value;
 use crate::support::{Done, Run, cycling, flat, scripted, sim, url};
 
 /// Rates over the phase's window, whose start and end no record holds.
-const OF_THE_WINDOW: [&str; 4] =
-    ["request_throughput", "output_token_throughput", "input_token_throughput", "total_token_throughput"];
+const OF_THE_WINDOW: [&str; 5] = [
+    "request_throughput",
+    "goodput",
+    "output_token_throughput",
+    "input_token_throughput",
+    "total_token_throughput",
+];
+
+/// Curves that are looked at over the whole window.
+fn is_over_the_window(tag: &str) -> bool {
+    tag == "tokens_in_flight" || (tag.starts_with("effective_") && tag != "effective_latency")
+}
 
 /// Whole lines of the records so far.
 fn lines(home: &Path) -> usize {
@@ -40,7 +50,7 @@ fn measured(summary: &Value) -> Vec<(&String, &Value)> {
         .filter_map(Value::as_object)
         .flatten()
         .filter(|(key, value)| value.get("unit").is_some() || *key == "error_summary")
-        .filter(|(key, _)| !OF_THE_WINDOW.contains(&key.as_str()))
+        .filter(|(key, _)| !OF_THE_WINDOW.contains(&key.as_str()) && !is_over_the_window(key))
         .collect()
 }
 
@@ -85,7 +95,7 @@ fn a_summary_from_records_is_the_run_s_own() {
     ]);
     for (url, more) in [
         (url(&streaming), "--streaming --warmup-request-count 3 --request-rate 400"),
-        (failing.url(), "--concurrency 3"),
+        (failing.url(), "--concurrency 3 --goodput output_sequence_length:2"),
     ] {
         let done = Run::profile(&url).args("--request-count 30").args(more).run().expect_exit(0);
         let own = done.summary();
