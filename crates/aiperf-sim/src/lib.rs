@@ -23,6 +23,7 @@ mod prompt;
 mod reference;
 mod refusal;
 mod request;
+mod scores;
 pub mod scripted;
 mod server;
 mod service;

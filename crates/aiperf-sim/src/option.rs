@@ -9,6 +9,7 @@ use aiperf_core::text::nearest;
 use crate::engine::EngineConfig;
 use crate::error::SimError;
 use crate::fault::Fault;
+use crate::scores::MOST_DIMENSIONS;
 use crate::table::{OPTIONS, SimOption};
 
 /// When the head of a stream leaves.
@@ -100,6 +101,7 @@ pub struct SimConfig {
     pub(crate) capture: Option<PathBuf>,
     pub(crate) tokenize_endpoint: bool,
     pub(crate) incomplete_event: bool,
+    pub(crate) embedding_dimensions: u64,
 }
 
 impl Default for SimConfig {
@@ -136,6 +138,7 @@ impl Default for SimConfig {
             capture: None,
             tokenize_endpoint: true,
             incomplete_event: false,
+            embedding_dimensions: 1,
         };
         for option in OPTIONS {
             config.set(option.key, option.default).expect("the table's defaults are allowed (tested)");
@@ -198,6 +201,10 @@ impl SimConfig {
             "truth" => self.truth = v.word(&SWITCHES)?,
             "capture" => self.capture = Some(v.text).filter(|t| !t.is_empty()).map(PathBuf::from),
             "incomplete-event" => self.incomplete_event = v.word(&SWITCHES)?,
+            "embedding-dimensions" => {
+                self.embedding_dimensions =
+                    Some(v.whole(1)?).filter(|n| *n <= MOST_DIMENSIONS).ok_or_else(|| v.bad(None))?;
+            }
             "tokenize-endpoint" => self.tokenize_endpoint = v.word(&SWITCHES)?,
             other => unreachable!("{other} is in the table and not set (tested)"),
         }

@@ -149,13 +149,44 @@ impl Counter {
         self.tokenizer.decode(ids)
     }
 
-    /// A prompt is a text or a list of ids; a list of such is as many prompts.
-    fn completions(&self, raw: &str) -> Result<Vec<Prompt>, Refusal> {
+    /// Inputs of embeddings, in the form of completions' prompts.
+    pub(crate) fn inputs(&self, input: &Value) -> Result<Vec<Prompt>, Refusal> {
+        self.prompts(input).map_err(|mut refusal| {
+            refusal.message = refusal.message.replacen("prompt", "input", 1);
+            refusal
+        })
+    }
+
+    /// Messages of the chat API, rendered.
+    pub(crate) fn messages(
+        &self,
+        messages: &Value,
+        kwargs: Option<&Map<String, Value>>,
+        generation: bool,
+    ) -> Result<Prompt, Refusal> {
+        let messages = dialogue::messages(Api::Chat, &messages.to_string(), None)?;
+        let given = Given { messages: &messages, tools: None, documents: None, kwargs, generation };
+        Ok(self.texts(&self.render(&given)?, 0))
+    }
+
+    /// A query with each passage, as a cross-encoder reads them: one after the other, with the specials of a prompt.
+    pub(crate) fn pairs(&self, query: &str, passages: &[String]) -> Vec<Prompt> {
         let specials = self.tokenizer.prompt_specials() as u64;
-        match dialogue::parse::<Value>(raw)? {
+        passages.iter().map(|passage| self.texts(&[query, passage], specials)).collect()
+    }
+
+    /// See [`prompts`](Self::prompts).
+    fn completions(&self, raw: &str) -> Result<Vec<Prompt>, Refusal> {
+        self.prompts(&dialogue::parse::<Value>(raw)?)
+    }
+
+    /// A prompt is a text or a list of ids; a list of such is as many prompts.
+    fn prompts(&self, given: &Value) -> Result<Vec<Prompt>, Refusal> {
+        let specials = self.tokenizer.prompt_specials() as u64;
+        match given {
             Value::String(text) => Ok(vec![self.texts(&[text], specials)]),
             Value::Array(list) if !list.is_empty() && list.iter().all(Value::is_number) => {
-                Ok(vec![self.ids(&list)?])
+                Ok(vec![self.ids(list)?])
             }
             Value::Array(list) if !list.is_empty() => list
                 .iter()

@@ -12,9 +12,12 @@ pub fn reference_markdown() -> String {
          query of a `sim://` address (`--url 'sim://?ttft=50&itl=8'`), which starts the server inside `aiperf profile`. In a query `%XX` \
          is understood, `_` stands for `-`, and a switch without a value is on.\n\n\
          It answers `POST /v1/chat/completions`, `/v1/completions`, `/v1/responses` and `/v1/messages` (Anthropic's), streamed or \
-         whole; `POST /tokenize` and `/detokenize`; `GET /v1/models`, `/health` and `/metrics`. A conversation is counted through the \
+         whole; vectors and scores from `POST /v1/embeddings` (texts, token ids or chat messages), `/v1/rerank` and `/v2/rerank` (Cohere's), \
+         `/rerank` (TEI's) and `/v1/ranking` (NIM's); `POST /tokenize` and `/detokenize`; `GET /v1/models`, `/health` and `/metrics`. A conversation is counted through the \
          tokenizer's chat template, or as the sum of its contents when there is none; `instructions` and `system` are its system message. \
-         Completions with several prompts make as many sequences, whose choices are streamed in turns and whose counts are summed.\n\n\
+         Completions with several prompts make as many sequences, whose choices are streamed in turns and whose counts are summed. So do \
+         several inputs of embeddings; of a ranking each passage is a sequence with the query before it. Vectors and scores are made of the \
+         seed and the text, so that the same text has the same ones.\n\n\
          | option | allowed | default | |\n|---|---|---|---|\n",
     );
     for option in OPTIONS {

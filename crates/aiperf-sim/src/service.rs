@@ -14,7 +14,7 @@ use hyper::body::Incoming;
 
 use crate::answer::{Answer, Finish, Text};
 use crate::body::{FullBody, SimBody};
-use crate::capture::Capture;
+use crate::capture::{Capture, Entry};
 use crate::desk::{Desk, Flow};
 use crate::engine::Job;
 use crate::fault::{Chosen, Fault, FaultKind, choose};
@@ -23,6 +23,7 @@ use crate::page::{full, refuse};
 use crate::prompt::{Counter, Input, Prompt};
 use crate::refusal::{Refusal, too_long};
 use crate::request::{Api, Ask};
+use crate::scores::{ScoreApi, ScoreAsk};
 use crate::stream::{StreamBody, StreamForm};
 use crate::ticket::{Ledger, Ticket};
 use crate::truth::{TruthOutcome, TruthRecord};
@@ -72,7 +73,8 @@ impl Server {
         let arrival_ns = if arrival_ns == 0 { body_ns } else { arrival_ns };
         let mut entry = self.capture.as_ref().map(|c| c.take(&head, &body, arrival_ns));
         let path = head.uri.path().trim_end_matches('/');
-        let Some(api) = Api::at(path) else {
+        let asked = Api::at(path).map(Asked::Text).or_else(|| ScoreApi::at(path).map(Asked::Scores));
+        let Some(asked) = asked else {
             if self.tokenizes(path) {
                 return self.tokenize(&head.method, path, body, entry, control).await;
             }
@@ -80,7 +82,7 @@ impl Server {
         };
         if head.method != Method::POST {
             let refusal = Refusal::new(405, "MethodNotAllowedError", "use POST here");
-            return refuse(&refusal.told_by(api), None, control);
+            return refuse(&asked.tells(refusal), None, control);
         }
         let index = self.index.get();
         self.index.set(index + 1);
@@ -97,7 +99,7 @@ impl Server {
                     .headers
                     .get("x-request-id")
                     .map(|v| String::from_utf8_lossy(v.as_bytes()).into_owned()),
-                endpoint: api.name().to_owned(),
+                endpoint: asked.name().to_owned(),
                 stream: false,
                 status: 0,
                 outcome: if chosen.main.is_some() { TruthOutcome::Fault } else { TruthOutcome::ClientGone },
@@ -120,7 +122,7 @@ impl Server {
             },
         );
         if let Some(refusal) = self.unauthorized(&head.headers) {
-            return refuse(&refusal.told_by(api), Some(ticket), control);
+            return refuse(&asked.tells(refusal), Some(ticket), control);
         }
         let shape = match chosen.delivery.as_ref().map(|f| (f.kind, f.gap_ns)) {
             Some((FaultKind::Bytes | FaultKind::SlowLoris, gap_ns)) => Shape::Bytes(gap_ns),
@@ -133,7 +135,7 @@ impl Server {
             // Its prompt is never counted, and a fault may last: the capture goes on without it.
             drop(entry);
             return match self.fail_first(fault, &ticket, &control).await {
-                Early::Refusal(refusal) => refuse(&refusal.told_by(api), Some(ticket), control),
+                Early::Refusal(refusal) => refuse(&asked.tells(refusal), Some(ticket), control),
                 Early::Page(bytes) => {
                     ticket.note(|r| r.status = 200);
                     let mut response = Response::new(full(bytes, Some(ticket), control));
@@ -144,6 +146,12 @@ impl Server {
                 }
             };
         }
+        let api = match asked {
+            Asked::Text(api) => api,
+            Asked::Scores(api) => {
+                return self.score(api, body, index, body_ns, &chosen, ticket, entry, control).await;
+            }
+        };
         if self.config.strict && api == Api::Messages && !head.headers.contains_key("anthropic-version") {
             let refusal = Refusal::bad("the header 'anthropic-version' is missing");
             return refuse(&refusal.told_by(api), Some(ticket), control);
@@ -319,24 +327,96 @@ impl Server {
         }
         self.count_finishes(&answer);
         let cached = flows.iter().map(|f| f.cached.get()).sum();
-        Self::whole(&self.words, &answer, cached, kind, ticket, control).await
+        let body = |part| match part {
+            Part::Whole => answer.body(&self.words, cached, true, true),
+            Part::NoText => answer.body(&self.words, cached, true, false),
+            Part::Nothing => answer.body(&self.words, cached, false, false),
+            Part::Failed => answer.failed_body(),
+        };
+        Self::whole(body, answer.tokens() + answer.extra(), kind, ticket, control).await
+    }
+
+    /// Vectors or scores: each input, or each passage with the query, is a prefill of its own.
+    #[expect(clippy::too_many_arguments, reason = "one call, all of them facts of the request")]
+    async fn score(
+        &self,
+        api: ScoreApi,
+        body: Bytes,
+        index: u64,
+        ready_ns: u64,
+        chosen: &Chosen,
+        ticket: Ticket,
+        entry: Option<Entry>,
+        control: Rc<WireControl>,
+    ) -> Response<SimBody> {
+        let counted = match ScoreAsk::parse(api, &body, &self.config) {
+            Ok(ask) if body.len() <= COUNT_HERE => ask.count(&self.counter).map(|prompts| (ask, prompts)),
+            Ok(ask) => {
+                let counter = Arc::clone(&self.counter);
+                let count = move || ask.count(&counter).map(|prompts| (ask, prompts));
+                tokio::task::spawn_blocking(count).await.unwrap_or_else(|_| {
+                    Err(Refusal::new(500, "InternalServerError", "the tokenizer failed on this input"))
+                })
+            }
+            Err(refusal) => Err(refusal),
+        };
+        let (ask, prompts) = match counted {
+            Ok(counted) => counted,
+            Err(refusal) => return refuse(&refusal, Some(ticket), control),
+        };
+        let tokens = prompts.iter().map(|p| p.tokens).sum();
+        if let Some(mut entry) = entry {
+            entry.counted(tokens);
+        }
+        let most = self.config.max_model_len;
+        if let Some(long) = prompts.iter().find(|p| p.tokens > most) {
+            let message = format!(
+                "This model's maximum context length is {most} tokens, and one input has {}.",
+                long.tokens
+            );
+            return refuse(&Refusal::bad(message), Some(ticket), control);
+        }
+        ticket.note(|r| {
+            r.queued_ns = Some(mono_ns());
+            r.prompt_tokens = tokens;
+            r.status = 200;
+        });
+        let mut flows = Vec::with_capacity(prompts.len());
+        for (place, prompt) in prompts.into_iter().enumerate() {
+            let id = index + ((place as u64) << PLACE_SHIFT);
+            let job = Job {
+                id,
+                prompt_tokens: prompt.tokens,
+                blocks: prompt.blocks,
+                output_tokens: 0,
+                chunks: false,
+            };
+            let flow = self.desk.submit(ready_ns, job);
+            ticket.attach(id, Rc::clone(&flow));
+            flows.push(flow);
+        }
+        for flow in &flows {
+            flow.end().await;
+        }
+        let id = self.ids.at(index).next_u128();
+        let kind = chosen.main.as_ref().map(|f| f.kind);
+        Self::whole(|part| ask.body(&self.config, id, tokens, part), 0, kind, ticket, control).await
     }
 
     /// An answer that is not streamed, as its fault wants it.
     async fn whole(
-        words: &Words,
-        answer: &Answer,
-        cached: u64,
+        body: impl Fn(Part) -> Bytes,
+        tokens: u64,
         kind: Option<FaultKind>,
         ticket: Ticket,
         control: Rc<WireControl>,
     ) -> Response<SimBody> {
         let body = match kind {
-            Some(FaultKind::EmptyChoices) => answer.body(words, cached, false, false),
-            Some(FaultKind::RoleOnly) => answer.body(words, cached, true, false),
-            Some(FaultKind::ErrorEvent | FaultKind::ErrorData) => answer.failed_body(),
+            Some(FaultKind::EmptyChoices) => body(Part::Nothing),
+            Some(FaultKind::RoleOnly) => body(Part::NoText),
+            Some(FaultKind::ErrorEvent | FaultKind::ErrorData) => body(Part::Failed),
             Some(FaultKind::Malformed | FaultKind::HalfEvent | FaultKind::End) => {
-                let whole = answer.body(words, cached, true, true);
+                let whole = body(Part::Whole);
                 whole.slice(..whole.len() / 2)
             }
             Some(FaultKind::Stall) => std::future::pending().await,
@@ -345,8 +425,8 @@ impl Server {
                 std::future::pending().await
             }
             _ => {
-                ticket.note(|r| r.completion_tokens = answer.tokens() + answer.extra());
-                answer.body(words, cached, true, true)
+                ticket.note(|r| r.completion_tokens = tokens);
+                body(Part::Whole)
             }
         };
         let mut response = if kind == Some(FaultKind::Cut) {
@@ -380,6 +460,42 @@ impl Server {
             counter.set(counter.get() + 1);
         }
     }
+}
+
+/// What was asked for.
+#[derive(Debug, Clone, Copy)]
+enum Asked {
+    Text(Api),
+    Scores(ScoreApi),
+}
+
+impl Asked {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Text(api) => api.name(),
+            Self::Scores(api) => api.name(),
+        }
+    }
+
+    /// A refusal as the API tells it.
+    fn tells(self, refusal: Refusal) -> Refusal {
+        match self {
+            Self::Text(api) => refusal.told_by(api),
+            Self::Scores(_) => refusal,
+        }
+    }
+}
+
+/// How much of an answer its body has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    Whole,
+    /// No text in its choices; no vectors or scores in its list.
+    NoText,
+    /// Nothing in its list.
+    Nothing,
+    /// An error in its place.
+    Failed,
 }
 
 /// Whether a fault comes before there is an answer.

@@ -109,8 +109,13 @@ pub(crate) fn refuse_unknown(api: Api, body: &[u8]) -> Result<(), Refusal> {
         Api::Responses => (&[], &RESPONSES),
         Api::Messages => (&["top_p"], &MESSAGES),
     };
+    refuse_others(&fields, &[common, own])
+}
+
+/// Refuses fields that are in none of the lists.
+pub(crate) fn refuse_others(fields: &Map<String, Value>, known: &[&[&str]]) -> Result<(), Refusal> {
     let mut unknown: Vec<&str> =
-        fields.keys().map(String::as_str).filter(|k| !common.contains(k) && !own.contains(k)).collect();
+        fields.keys().map(String::as_str).filter(|k| !known.iter().any(|list| list.contains(k))).collect();
     if unknown.is_empty() {
         return Ok(());
     }

@@ -170,6 +170,12 @@ pub static OPTIONS: &[SimOption] = &[
         doc: "Whether POST /tokenize and /detokenize are answered, in vLLM's form; else they get a 404.",
     },
     SimOption {
+        key: "embedding-dimensions",
+        default: "8",
+        range: "a whole number, 1 to 65536",
+        doc: "Numbers of a vector of /v1/embeddings where the request does not say dimensions. The same text has the same vector.",
+    },
+    SimOption {
         key: "faults",
         default: "",
         range: "a comma-separated list of KIND[:rate=P|:every=N|:at=I+J][:after=CHUNKS][:size=N][:gap=MS][:retry=S], KIND one of \

@@ -36,7 +36,7 @@ pub struct TruthRecord {
     pub index: u64,
     /// The `X-Request-ID` header.
     pub x_request_id: Option<String>,
-    /// `chat`, `completions`, `responses` or `messages`.
+    /// `chat`, `completions`, `responses`, `messages`, `embeddings`, `cohere_rankings`, `hf_tei_rankings` or `nim_rankings`.
     pub endpoint: String,
     /// Whether events were asked for.
     pub stream: bool,
