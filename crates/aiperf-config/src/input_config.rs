@@ -64,7 +64,7 @@ pub(crate) fn input_config(
 
     let mut out = Map::new();
     put(&mut out, "models", models);
-    put(&mut out, "endpoint", endpoint(settings));
+    put(&mut out, "endpoint", endpoint(settings, plan));
     put(&mut out, "datasets", vec![dataset(settings, entries)]);
     put(&mut out, "phases", phases);
     put(&mut out, "artifacts", artifacts(settings, plan));
@@ -94,7 +94,7 @@ pub(crate) fn input_config(
     Json::Object(out)
 }
 
-fn endpoint(settings: &Settings) -> Map<String, Json> {
+fn endpoint(settings: &Settings, plan: &Plan) -> Map<String, Json> {
     let mut out = Map::new();
     let urls = settings.list(Id::Url).map_or_else(
         || vec!["http://localhost:8000".to_owned()],
@@ -127,6 +127,10 @@ fn endpoint(settings: &Settings) -> Map<String, Json> {
         if let Some(value) = settings.get(id).and_then(|s| plain(&s.value)) {
             put(&mut out, key, value);
         }
+    }
+    // What cannot stream does not, and AIPerf says so here.
+    if settings.is_on(Id::Streaming) {
+        put(&mut out, "streaming", plan.endpoint.streaming);
     }
     if let Some(reuse) = settings.text(Id::ConnectionReuse) {
         put(&mut out, "connection_reuse", reuse.replace('_', "-"));
@@ -286,6 +290,20 @@ fn dataset(settings: &Settings, entries: Option<u64>) -> Json {
         put(&mut prompts, "sequence_distribution", pairs.iter().map(pair).collect::<Vec<_>>());
     }
     put(&mut out, "prompts", prompts);
+    let mut rankings = Map::new();
+    for (ids, key) in [
+        ([Id::Passages, Id::PassagesStddev, Id::PassagesShape], "passages"),
+        ([Id::PassageTokens, Id::PassageTokensStddev, Id::PassageTokensShape], "passage_tokens"),
+        ([Id::QueryTokens, Id::QueryTokensStddev, Id::QueryTokensShape], "query_tokens"),
+    ] {
+        let default = settings.has(ids[1]).then(|| settings.int_or_default(ids[0]));
+        if let Some(length) = length(settings, ids, default) {
+            put(&mut rankings, key, length);
+        }
+    }
+    if !rankings.is_empty() {
+        put(&mut out, "rankings", rankings);
+    }
     let mut prefixes = Map::new();
     for (id, key) in [
         (Id::PrefixPool, "pool_size"),

@@ -33,6 +33,8 @@ const SATURATION: Kind = Kind::Choice { words: &["queue", "skip", "abort"], late
 const OFFSET: Kind = count(0, 9_000_000_000_000);
 /// Turns of one conversation.
 pub(crate) const MOST_TURNS: f64 = 100_000.0;
+/// Passages of one ranking request.
+pub(crate) const MOST_PASSAGES: f64 = 100_000.0;
 /// Think time, milliseconds: with the largest ratio still far from the end of the clock.
 const DELAY: Kind = Kind::Float { min: 0.0, above: false, max: 100_000_000.0 };
 const PATTERN: Kind = Kind::Choice {
@@ -87,12 +89,12 @@ options! {
         "Shares of several servers, in the order of --url: with 3,1 the first gets about three sessions of four. In a file also \
          urls: [{url, weight}].");
     EndpointType(&["endpoint-type"], "endpoint.type", Kind::Choice {
-            words: &["chat", "completions", "responses", "messages"],
-            later: &["audio_transcription", "cohere_rankings", "chat_embeddings", "embeddings", "hf_tei_rankings",
-                "huggingface_generate", "image_generation", "image_edit", "video_generation", "image_retrieval",
-                "nim_embeddings", "nim_rankings", "solido_rag", "raw", "template"],
+            words: &["chat", "completions", "responses", "messages", "embeddings", "chat_embeddings", "nim_embeddings",
+                "cohere_rankings", "hf_tei_rankings", "nim_rankings"],
+            later: &["audio_transcription", "huggingface_generate", "image_generation", "image_edit", "video_generation",
+                "image_retrieval", "solido_rag", "raw", "template"],
         }, Default::Is("chat"), Group::Endpoint,
-        "Which API is spoken: OpenAI's /v1/chat/completions, /v1/completions or /v1/responses, or Anthropic's /v1/messages.");
+        "Which API is spoken: OpenAI's /v1/chat/completions, /v1/completions or /v1/responses, Anthropic's /v1/messages; vectors          from /v1/embeddings, asked with texts (also NVIDIA NIM's) or with chat messages (vLLM's); scores from Cohere's /v2/rerank,          TEI's /rerank or NIM's /v1/ranking.");
     CustomEndpoint(&["custom-endpoint", "endpoint"], "endpoint.path", Kind::Text, Default::Said("the path of the endpoint type"),
         Group::Endpoint, "Path used in place of the endpoint type's own; it starts with a slash. Empty appends nothing to the URL.");
     Streaming(&["streaming"], "endpoint.streaming", Kind::Bool, Default::Is("false"), Group::Endpoint,
@@ -222,6 +224,26 @@ options! {
         "Number of different beginnings; each conversation's first turn starts with one of them. 0 turns them off.");
     PrefixLength(&["prompt-prefix-length", "prefix-prompt-length"], "dataset.prefix_prompts.length", count(0, TOKENS),
         Default::Absent, Group::Dataset, "Tokens of each of these beginnings, on top of --isl. 0 turns them off.");
+
+    Passages(&["rankings-passages-mean"], "dataset.rankings.passages.mean", count(1, MOST_PASSAGES as u64), Default::Is("10"),
+        Group::Dataset, "Mean number of passages that a ranking request has, for the rankings endpoints.") sweepable();
+    PassagesStddev(&["rankings-passages-stddev"], "dataset.rankings.passages.stddev",
+        Kind::Float { min: 0.0, above: false, max: MOST_PASSAGES }, Default::Is("0"), Group::Dataset,
+        "Standard deviation of that number.") sweepable();
+    PassagesShape(&["rankings-passages-distribution"], "dataset.rankings.passages", Kind::Lengths, Default::Absent,
+        Group::Dataset, "Number of passages as a distribution, in the forms of --isl-distribution.");
+    PassageTokens(&["rankings-passages-prompt-token-mean"], "dataset.rankings.passage_tokens.mean", count(1, TOKENS),
+        Default::Is("128"), Group::Dataset, "Mean length of a passage, tokens.") sweepable();
+    PassageTokensStddev(&["rankings-passages-prompt-token-stddev"], "dataset.rankings.passage_tokens.stddev", SPREAD,
+        Default::Is("0"), Group::Dataset, "Standard deviation of the length of a passage, tokens.") sweepable();
+    PassageTokensShape(&["rankings-passages-prompt-token-distribution"], "dataset.rankings.passage_tokens", Kind::Lengths,
+        Default::Absent, Group::Dataset, "Length of a passage as a distribution.");
+    QueryTokens(&["rankings-query-prompt-token-mean"], "dataset.rankings.query_tokens.mean", count(1, TOKENS), Default::Is("32"),
+        Group::Dataset, "Mean length of the query that passages are ranked by, tokens.") sweepable();
+    QueryTokensStddev(&["rankings-query-prompt-token-stddev"], "dataset.rankings.query_tokens.stddev", SPREAD, Default::Is("0"),
+        Group::Dataset, "Standard deviation of the length of the query, tokens.") sweepable();
+    QueryTokensShape(&["rankings-query-prompt-token-distribution"], "dataset.rankings.query_tokens", Kind::Lengths,
+        Default::Absent, Group::Dataset, "Length of the query as a distribution.");
 
     CacheBust(&["cache-bust"], "dataset.prompts.cache_bust.target", Kind::Choice {
             words: &["none", "system_prefix", "system_suffix", "first_turn_prefix", "first_turn_suffix",

@@ -183,8 +183,10 @@ fn fold_forms(root: &mut Json) -> Map<String, Json> {
             properties.insert("name".to_owned(), json!({"type": "string"}));
             properties.insert("type".to_owned(), json!({"enum": ["synthetic", "file"]}));
             lengths(properties);
-            if let Some(prompts) = properties.get_mut("prompts").and_then(|p| p.pointer_mut("/properties")) {
-                prompts.as_object_mut().map(lengths);
+            for section in ["prompts", "rankings"] {
+                if let Some(below) = properties.get_mut(section).and_then(|p| p.pointer_mut("/properties")) {
+                    below.as_object_mut().map(lengths);
+                }
             }
         }
         let dataset = dataset.clone();
@@ -256,7 +258,7 @@ fn lengths_keys() -> Json {
 /// What is drawn may be a number, a mapping whose mean is also called value, or, where the table says so, a distribution of
 /// another form.
 fn lengths(properties: &mut Map<String, Json>) {
-    for key in ["isl", "osl", "turns", "turn_delay"] {
+    for key in ["isl", "osl", "turns", "turn_delay", "passages", "passage_tokens", "query_tokens"] {
         let Some(all) = properties.remove(key) else { continue };
         let is_section = |form: &&Json| form.pointer("/additionalProperties") == Some(&json!(false));
         let forms = all.get("anyOf").and_then(Json::as_array).cloned().unwrap_or_else(|| vec![all.clone()]);
@@ -351,6 +353,12 @@ mod tests {
         }
         for drawn in ["isl", "turns", "turn_delay", "turnDelay"] {
             assert!(find(&schema, &["benchmark", "dataset", drawn, "value"]).is_some(), "{drawn}");
+        }
+        for drawn in ["passages", "passageTokens", "query_tokens"] {
+            assert!(
+                find(&schema, &["benchmark", "dataset", "rankings", drawn, "value"]).is_some(),
+                "{drawn}"
+            );
         }
         assert!(find(&schema, &["benchmark", "models", "items"]).is_some());
         for key in ["seamless", "timingMode", "concurrencyRamp"] {

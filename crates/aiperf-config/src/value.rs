@@ -490,7 +490,7 @@ mod tests {
             Ok(Value::Text("concurrency_burst".into()))
         );
         assert_eq!(read(Id::LogLevel, "Critical"), Ok(Value::Text("error".into())));
-        assert_eq!(read(Id::EndpointType, "Embeddings"), Err(Trouble::Later { found: "Embeddings".into() }));
+        assert_eq!(read(Id::EndpointType, "Image-Edit"), Err(Trouble::Later { found: "Image-Edit".into() }));
         let Err(Trouble::Bad { nearest, .. }) = read(Id::EndpointType, "chatt") else { panic!("accepted") };
         assert_eq!(nearest.as_deref(), Some("chat"));
     }

@@ -102,19 +102,44 @@ pub struct TextGroup {
 }
 
 impl Turn {
-    /// Texts of that name. A name that stands several times gives all of its texts, in their order.
-    pub fn texts_named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+    /// The names of its texts, each with the texts it is for, in their order.
+    pub fn named(&self) -> impl Iterator<Item = (&str, &[String])> {
         let mut at = 0;
-        let ranges = self.groups.iter().map(move |group| {
+        self.groups.iter().map(move |group| {
             let from = at;
             at += group.count;
-            (group, from..at)
-        });
-        ranges
-            .filter(move |(group, _)| group.name == name)
-            .flat_map(|(_, range)| self.texts.get(range).unwrap_or_default())
-            .map(String::as_str)
+            (group.name.as_str(), self.texts.get(from..at).unwrap_or_default())
+        })
     }
+
+    /// Texts of that name. A name that stands several times gives all of its texts, in their order.
+    pub fn texts_named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.texts_under(move |found| found == name)
+    }
+
+    /// The query of a request that has passages ranked: of several, the first.
+    pub fn query(&self) -> Option<&str> {
+        self.texts_under(is_query).next()
+    }
+
+    /// The passages that are ranked by the query.
+    pub fn passages(&self) -> impl Iterator<Item = &str> {
+        self.texts_named(PASSAGES)
+    }
+
+    fn texts_under<'a>(&'a self, wanted: impl Fn(&str) -> bool + 'a) -> impl Iterator<Item = &'a str> {
+        self.named().filter(move |(name, _)| wanted(name)).flat_map(|(_, texts)| texts).map(String::as_str)
+    }
+}
+
+/// The name of texts to be ranked.
+pub const PASSAGES: &str = "passages";
+/// The name of the text that they are ranked by.
+pub const QUERY: &str = "query";
+
+/// Whether a query goes by that name; GenAI-Perf's files have the second.
+pub fn is_query(name: &str) -> bool {
+    matches!(name, QUERY | "queries")
 }
 
 /// Input lengths of a turn that was made to one, tokens.
@@ -144,6 +169,9 @@ mod tests {
         assert_eq!(turn.texts_named("query").collect::<Vec<_>>(), ["q", "s"]);
         assert_eq!(turn.texts_named("passages").collect::<Vec<_>>(), ["p", "r"]);
         assert_eq!(turn.texts_named("image").count(), 0);
+        assert_eq!((turn.query(), turn.passages().collect::<Vec<_>>()), (Some("q"), vec!["p", "r"]));
+        let older = Turn { groups: vec![group("passages", 2), group("queries", 2)], ..turn.clone() };
+        assert_eq!(older.query(), Some("r"));
         let unsound = Turn { texts: Vec::new(), ..turn };
         assert_eq!(unsound.texts_named("query").count(), 0, "names without texts");
     }

@@ -385,6 +385,19 @@ pub struct SyntheticPlan {
     pub user_context_tokens: Option<u64>,
     /// An input length that is less than what cannot be left out gives the shortest text instead of an error.
     pub floor: bool,
+    /// Requests are queries with passages, of these lengths in place of the input length.
+    pub rankings: Option<Box<RankingsPlan>>,
+}
+
+/// Queries with passages to be ranked by them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RankingsPlan {
+    /// Passages of a request.
+    pub passages: LengthPlan,
+    /// Tokens of each passage.
+    pub passage_tokens: LengthPlan,
+    /// Tokens of the query.
+    pub query_tokens: LengthPlan,
 }
 
 impl SyntheticPlan {
@@ -401,6 +414,7 @@ impl SyntheticPlan {
             system_tokens: None,
             user_context_tokens: None,
             floor: false,
+            rankings: None,
         }
     }
 }

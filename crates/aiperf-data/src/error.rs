@@ -233,6 +233,15 @@ pub enum RowProblem {
     /// Nothing to send.
     #[error("holds neither 'text' nor 'texts'")]
     NoText,
+    /// Passages cannot be ranked by nothing.
+    #[error(
+        "no text is named 'query', which {api} needs: {{\"texts\": [{{\"name\": \"query\", \"contents\": [\"…\"]}}, {{\"name\": \
+         \"passages\", \"contents\": [\"…\", \"…\"]}}]}}"
+    )]
+    NoQuery {
+        /// The type of endpoint.
+        api: &'static str,
+    },
     /// JSON, but not an object.
     #[error("a row must be a JSON object, not {found}")]
     NotAnObject {

@@ -22,6 +22,7 @@ mod markers;
 mod models;
 mod opening;
 mod random;
+mod rankings;
 mod rendered;
 #[cfg(test)]
 mod rendered_tests;
@@ -63,6 +64,9 @@ pub fn open(
     match &plan.dataset {
         DatasetPlan::Synthetic(set) => {
             let tokenizer = tokenizer.ok_or(DataError::NoTokenizer)?;
+            if let Some(rankings) = &set.rankings {
+                return Ok(Arc::new(rankings::Rankings::new(plan, set, rankings, tokenizer)?));
+            }
             Ok(Arc::new(synthetic::Synthetic::new(plan, set, tokenizer, &context)?))
         }
         DatasetPlan::File(set) => match set.format {

@@ -207,7 +207,7 @@ impl Lengths {
     }
 }
 
-fn check_length(asked: u64) -> Result<(), DataError> {
+pub(crate) fn check_length(asked: u64) -> Result<(), DataError> {
     if asked > MOST_TOKENS { Err(DataError::TooLong { asked, most: MOST_TOKENS }) } else { Ok(()) }
 }
 

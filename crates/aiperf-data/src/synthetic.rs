@@ -95,7 +95,8 @@ impl Synthetic {
         let key = Key::new(plan.seed);
         let has_messages = plan.endpoint.kind.has_messages();
         // A chat template brings its own specials and is not part of the bare text's length.
-        let specials = if has_messages { 0 } else { tokenizer.prompt_specials() as u64 };
+        let specials =
+            if plan.endpoint.kind.adds_specials() { tokenizer.prompt_specials() as u64 } else { 0 };
         let with_template = plan.chat_template && has_messages && tokenizer.chat_template().is_some();
         if with_template && set.batch > 1 {
             return Err(DataError::BatchWithTemplate { batch: set.batch });

@@ -104,6 +104,13 @@ fn question(kind: EndpointKind, body: &[u8]) -> Option<Vec<u8>> {
             out.insert("add_generation_prompt".to_owned(), around.generation().into());
         }
         (None, Some(Value::String(_))) => keep("prompt"),
+        // Of several inputs, no count tells of one.
+        (None, None) if kind.is_embedding() => {
+            match fields.get("input").and_then(Value::as_array)?.as_slice() {
+                [text @ Value::String(_)] => drop(out.insert("prompt".to_owned(), text.clone())),
+                _ => return None,
+            }
+        }
         _ => return None,
     }
     serde_json::to_vec(&out).ok()
@@ -149,6 +156,12 @@ mod tests {
         assert_eq!(asked_of(EndpointKind::Messages, &body), Some(expected));
         let body = json!({"model": "m", "prompt": "a b", "stream": true});
         assert_eq!(asked(&body), Some(json!({"model": "m", "prompt": "a b"})));
+        let body = json!({"model": "m", "input": ["a b"]});
+        let expected = json!({"model": "m", "prompt": "a b"});
+        assert_eq!(asked_of(EndpointKind::NimEmbeddings, &body), Some(expected));
+        let expected = json!({"messages": messages, "add_generation_prompt": false});
+        let body = json!({"messages": messages});
+        assert_eq!(asked_of(EndpointKind::ChatEmbeddings, &body), Some(expected), "vectors need no prompt");
     }
 
     #[test]
@@ -162,6 +175,9 @@ mod tests {
         ] {
             assert_eq!(asked(&body), None, "{body}");
         }
+        let several = json!({"input": ["a", "b"]});
+        assert_eq!(asked_of(EndpointKind::Embeddings, &several), None);
+        assert_eq!(asked_of(EndpointKind::HfTeiRankings, &json!({"query": "q", "texts": ["p"]})), None);
     }
 
     #[test]

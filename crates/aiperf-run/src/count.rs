@@ -15,7 +15,7 @@ use aiperf_tokens::{TemplateClock, TemplateFields, Tokenizer};
 use serde_json::{Map, Value, json};
 
 /// Fields of a body that change its count. Where extra inputs bring one of them, nobody knows a length but who counts.
-const COUNTED: [&str; 11] = [
+const COUNTED: [&str; 13] = [
     "chat_template",
     "chat_template_kwargs",
     "documents",
@@ -25,7 +25,9 @@ const COUNTED: [&str; 11] = [
     "messages",
     "passages",
     "prompt",
+    "query",
     "system",
+    "texts",
     "tools",
 ];
 
@@ -201,6 +203,11 @@ mod tests {
             {"type":"text","text":"c"},{"type":"text","text":"d e f"}]}],"tools":[{"name":"g"}]}"#;
         assert_eq!(counter(0, None).body(body), Some(7));
         assert_eq!(counter(1, None).body(br#"{"prompt":["a b","c"]}"#), Some(5));
+        let count = |kind, specials, body: &[u8]| of_api(kind, specials, None).body(body);
+        assert_eq!(count(EndpointKind::Embeddings, 1, br#"{"input":["a b","c"]}"#), Some(5));
+        let ranked = br#"{"query":{"text":"a b"},"passages":[{"text":"c"},{"text":"d e f"}]}"#;
+        assert_eq!(count(EndpointKind::NimRankings, 0, ranked), Some(6));
+        assert_eq!(count(EndpointKind::CohereRankings, 0, br#"{"query":"a b","documents":["c"]}"#), Some(3));
     }
 
     const TEMPLATE: &str = "{% for m in messages %}<{{ m.role }}> {{ m.content }} {% endfor %}\

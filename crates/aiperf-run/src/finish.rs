@@ -154,7 +154,7 @@ pub(crate) fn finish(run: Finished<'_>) -> RunEnd {
         incomplete_reason: incomplete.as_deref(),
         anchor,
         zone: TimeZone::system(),
-        title: "LLM Metrics",
+        title: plan.endpoint.kind.traits().title,
         length_forced: is_length_forced(plan),
         lengths: Some(InputLengths {
             summary: profiling.lengths,
@@ -219,7 +219,9 @@ fn pool(
 pub(crate) fn counting(plan: &Plan, tokenizer: Option<&dyn Tokenizer>) -> Counting {
     let has_template = tokenizer.is_some_and(|t| t.chat_template().is_some());
     if !plan.endpoint.kind.has_messages() {
-        Counting::Prompts { specials: tokenizer.map_or(0, |t| t.prompt_specials() as u64) }
+        let adds = plan.endpoint.kind.adds_specials();
+        let specials = tokenizer.filter(|_| adds).map_or(0, |t| t.prompt_specials() as u64);
+        Counting::Prompts { specials }
     } else if plan.chat_template && has_template {
         Counting::Rendered
     } else {

@@ -40,6 +40,8 @@ pub(crate) struct TurnFacts {
     pub made: Option<u64>,
     /// Output limit asked for.
     pub requested_osl: Option<u64>,
+    /// Vectors or scores that should answer it.
+    pub results: Option<u64>,
     /// It is part of a conversation: what was said before went in front of it.
     pub is_part: bool,
     /// A later turn says again what was said and heard.
@@ -55,6 +57,7 @@ impl TurnFacts {
             asked: turn.length.map(|l| l.asked),
             made: turn.made,
             requested_osl: turn.requested_osl,
+            results: turn.results,
             is_part: turn.list.is_some(),
             is_remembered: prepared.is_remembered(number),
         }

@@ -349,13 +349,15 @@ impl Job {
     fn body_counter(&self) -> Option<BodyCounter> {
         let tokenizer = self.tokenizer.clone()?;
         let has_messages = self.plan.endpoint.kind.has_messages();
-        let specials = if has_messages { 0 } else { tokenizer.prompt_specials() as u64 };
+        let specials =
+            if self.plan.endpoint.kind.adds_specials() { tokenizer.prompt_specials() as u64 } else { 0 };
         let template = (self.plan.chat_template && has_messages).then_some(self.now);
         Some(BodyCounter::new(tokenizer, self.endpoint.clone(), specials, template))
     }
 
     fn capabilities(&self) -> Capabilities {
-        run_file::capabilities(self.plan.endpoint.streaming, self.plan.endpoint.server_token_count)
+        let endpoint = &self.plan.endpoint;
+        run_file::capabilities(endpoint.kind, endpoint.streaming, endpoint.server_token_count)
     }
 
     /// Whether some conversation may be sent twice.

@@ -54,6 +54,8 @@ pub(crate) struct PreparedTurn {
     pub made: Option<u64>,
     /// Output limit asked for.
     pub requested_osl: Option<u64>,
+    /// Vectors or scores that should answer it, where that is known.
+    pub results: Option<u64>,
     /// Think time after the turn before it.
     pub delay_ns: Option<u64>,
     /// The workload's own time for it.
@@ -207,6 +209,7 @@ impl Composer {
             length: turn.length,
             made,
             requested_osl: turn.max_tokens,
+            results: self.setup.endpoint.expected_results(turn),
             delay_ns: turn.delay_ns,
             at_ns: turn.at_ns,
         })

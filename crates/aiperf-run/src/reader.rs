@@ -9,6 +9,7 @@ use std::sync::Arc;
 use aiperf_core::exchange::Exchange;
 use aiperf_core::outcome::{Disposition, Outcome};
 use aiperf_core::plan::{EndpointPlan, ExportLevel, Pacing, PhaseKind, PhasePlan, Plan};
+use aiperf_core::text::for_terminal;
 use aiperf_core::time::{ClockAnchor, ns_to_ms};
 use aiperf_core::url::BaseUrl;
 use aiperf_load::FailureThreshold;
@@ -27,7 +28,7 @@ use crate::artifacts::{Folder, Scratch, Spool};
 use crate::count::BodyCounter;
 use crate::error::RunError;
 use crate::handover::{HandoverStats, Incoming, Taken};
-use crate::item::{Item, Needs};
+use crate::item::{Item, Needs, TurnFacts};
 use crate::live::{Latest, Live};
 use crate::phase_load::PhaseLoad;
 use crate::verify::{Claim, Verifier};
@@ -159,6 +160,8 @@ pub(crate) struct Reader {
     raw: Option<RawFile>,
     scratch: Scratch,
     flushed_ns: u64,
+    /// A request whose answer has another number of vectors or scores than inputs was told.
+    told_of_results: bool,
 }
 
 /// The file of whole requests and answers.
@@ -239,6 +242,7 @@ impl Reader {
             raw,
             scratch,
             flushed_ns: 0,
+            told_of_results: false,
         })
     }
 
@@ -249,6 +253,22 @@ impl Reader {
         {
             let (failed, ended) = threshold.counts();
             self.live.pass_threshold(failed, ended);
+        }
+    }
+
+    /// Says it once when an answer is good and has not as many vectors or scores as the request has inputs.
+    fn compare_results(&mut self, turn: &TurnFacts, answer: &Answer) {
+        if let (Some(expected), Some(found)) = (turn.results, answer.results)
+            && expected != found
+            && answer.failure.is_none()
+            && !std::mem::replace(&mut self.told_of_results, true)
+        {
+            let what = if self.endpoint.kind().is_ranking() { "scores" } else { "vectors" };
+            tracing::warn!(
+                "an answer has {found} {what} for {expected} inputs (conversation {}); it counts as completed, and others like it \
+                 are not told",
+                for_terminal(&turn.conversation, 80)
+            );
         }
     }
 
@@ -343,6 +363,7 @@ impl Reader {
             (_, None) => Outcome::Completed,
         };
         self.watch(usize::from(ticket.phase), outcome == Outcome::Failed);
+        self.compare_results(&turn, &answer);
         let as_sent = turn.is_part.then_some(&body[..]);
         let counts = self.count(&answer, turn.isl, as_sent, turn.is_remembered);
         let facts = Facts {
@@ -371,7 +392,11 @@ impl Reader {
             asked: facts.asked_isl,
             made,
             sent,
-            counted: answer.usage.and_then(|u| u.prompt_tokens),
+            // Servers count the query with every passage, so theirs is a count of something else.
+            counted: answer
+                .usage
+                .and_then(|u| u.prompt_tokens)
+                .filter(|_| !self.endpoint.kind().is_ranking()),
             later,
             prompt: (ticket.entry as u64) << 16 | u64::from(ticket.turn),
         };

@@ -54,7 +54,7 @@ fn read(dir: &Path, limit: u64) -> Outcome {
         plan: &plan,
         folder: &folder,
         anchor: ANCHOR,
-        capabilities: run_file::capabilities(true, false),
+        capabilities: run_file::capabilities(plan.endpoint.kind, true, false),
         endpoint: endpoint.clone(),
         counter: Some(counter()),
         live,

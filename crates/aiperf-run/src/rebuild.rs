@@ -105,7 +105,7 @@ pub fn rebuild(dir: &Path, force: bool, screen: Screen) -> Result<Rebuilt, RunEr
         incomplete_reason: Some(&reason),
         anchor: WALL,
         zone: TimeZone::system(),
-        title: "LLM Metrics",
+        title: run.kind().traits().title,
         length_forced: run.length_forced,
         lengths: Some(InputLengths {
             summary: profiling.lengths.summary(),

@@ -1,7 +1,7 @@
 //! `profile_export_run.json`: what was run, written before the first request, so that the records of a run that was killed can still
 //! be summarised.
 
-use aiperf_core::plan::{Pacing, PhaseKind, Plan, SloPlan};
+use aiperf_core::plan::{EndpointKind, Pacing, PhaseKind, Plan, SloPlan};
 use aiperf_core::time::ClockAnchor;
 use aiperf_metrics::Capabilities;
 use aiperf_report::Counting;
@@ -27,6 +27,9 @@ pub(crate) struct RunFile {
     pub cli_command: String,
     /// Shape of the summary JSON.
     pub schema: u8,
+    /// Name of the API; files without it are of the first version, which knew APIs of text alone.
+    #[serde(default = "text_api")]
+    pub endpoint_type: String,
     /// Answers come as server-sent events.
     pub streaming: bool,
     /// Lengths are the server's counts.
@@ -92,6 +95,7 @@ impl RunFile {
             random_seed: plan.seed,
             cli_command: plan.cli_command.clone(),
             schema: plan.artifacts.schema,
+            endpoint_type: plan.endpoint.kind.name().to_owned(),
             streaming: plan.endpoint.streaming,
             server_token_count: plan.endpoint.server_token_count,
             length_forced: is_length_forced(plan),
@@ -125,7 +129,12 @@ impl RunFile {
 
     /// What the run could measure.
     pub(crate) fn capabilities(&self) -> Capabilities {
-        capabilities(self.streaming, self.server_token_count)
+        capabilities(self.kind(), self.streaming, self.server_token_count)
+    }
+
+    /// The API.
+    pub(crate) fn kind(&self) -> EndpointKind {
+        EndpointKind::named(&self.endpoint_type).unwrap_or(EndpointKind::Chat)
     }
 
     /// What a good request keeps.
@@ -142,13 +151,18 @@ impl RunFile {
     }
 }
 
-/// What a run can measure that streams, or counts by the server.
-pub(crate) fn capabilities(streaming: bool, server_token_count: bool) -> Capabilities {
+fn text_api() -> String {
+    EndpointKind::Chat.name().to_owned()
+}
+
+/// What a run of an API can measure that streams, or counts by the server.
+pub(crate) fn capabilities(kind: EndpointKind, streaming: bool, server_token_count: bool) -> Capabilities {
+    let produces_tokens = kind.traits().produces_tokens;
     Capabilities {
         streaming,
-        produces_tokens: true,
+        produces_tokens,
         tokenizes_input: true,
-        reasoning: true,
+        reasoning: produces_tokens,
         server_token_count,
     }
 }

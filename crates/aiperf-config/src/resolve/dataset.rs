@@ -36,11 +36,21 @@ const SYNTHETIC: &[Id] = &[
     Id::UserContext,
     Id::PrefixPool,
     Id::PrefixLength,
+    Id::Passages,
+    Id::PassagesStddev,
+    Id::PassagesShape,
+    Id::PassageTokens,
+    Id::PassageTokensStddev,
+    Id::PassageTokensShape,
+    Id::QueryTokens,
+    Id::QueryTokensStddev,
+    Id::QueryTokensShape,
 ];
 
 impl Resolver<'_> {
     pub(super) fn dataset(&mut self) -> Option<DatasetPlan> {
         let osl = self.osl();
+        let osl = self.limited(osl);
         let declared = self.structure.dataset_type.clone();
         let Some(path) = self.settings.text(Id::InputFile).map(PathBuf::from) else {
             if let Some(("file", _)) = declared {
@@ -78,9 +88,15 @@ impl Resolver<'_> {
 
     fn synthetic(&mut self, osl: Option<LengthPlan>) -> SyntheticPlan {
         let corpus = self.corpus();
-        let style = self.style();
-        let lengths = self.lengths(style, osl);
-        self.check_style(corpus, style);
+        let rankings = self.rankings();
+        let (style, lengths) = if rankings.is_some() {
+            (RandomStyle::Vllm, LengthsPlan::Apart { isl: LengthPlan::normal(1.0, 0.0), osl })
+        } else {
+            let style = self.style();
+            let lengths = self.lengths(style, osl);
+            self.check_style(corpus, style);
+            (style, lengths)
+        };
         SyntheticPlan {
             entries: usize::try_from(self.synthetic_entries().unwrap_or(DEFAULT_ENTRIES))
                 .unwrap_or(usize::MAX),
@@ -89,10 +105,11 @@ impl Resolver<'_> {
             style,
             batch: self.settings.int_or_default(Id::BatchSize) as usize,
             turns: self.turns(),
-            prefixes: self.prefixes(),
+            prefixes: if rankings.is_some() { None } else { self.prefixes() },
             system_tokens: self.generated(Id::SharedSystem),
             user_context_tokens: self.generated(Id::UserContext),
             floor: self.settings.text_or_default(Id::IslBelowMinimum) == "floor",
+            rankings: rankings.map(Box::new),
         }
     }
 
@@ -189,8 +206,9 @@ impl Resolver<'_> {
                 self.exclude(Id::RangeRatio, id, "both say how lengths spread; keep one");
             }
         }
+        let has_output = self.endpoint_kind().traits().produces_tokens;
         for (id, flag) in [(Id::Isl, "--isl"), (Id::Osl, "--osl of at least 1")] {
-            if self.settings.int(id).unwrap_or(0) == 0 {
+            if (has_output || id == Id::Isl) && self.settings.int(id).unwrap_or(0) == 0 {
                 self.needs(Id::RangeRatio, flag, "it makes a window of that length");
             }
         }

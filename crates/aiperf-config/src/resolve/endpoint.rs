@@ -45,6 +45,14 @@ impl Resolver<'_> {
         let connection =
             self.connection(servers.as_ref().is_some_and(|s| s.targets.iter().any(is_simulated)));
         let first_token_timeout_ns = self.first_token_timeout();
+        let streaming = self.streams();
+        if let Some(place) =
+            self.place(Id::Streaming).filter(|_| !streaming && self.settings.is_on(Id::Streaming))
+        {
+            let kind = self.endpoint_kind().name();
+            self.notes
+                .push(format!("{place} has no effect: an answer of endpoint type '{kind}' comes whole"));
+        }
         let settings = self.settings;
         let limit = |id: Id| settings.float(id).map(seconds_to_ns);
         let servers = servers?;
@@ -61,7 +69,7 @@ impl Resolver<'_> {
             ca: connection.ca,
             client_certificate: connection.client_certificate,
             path,
-            streaming: settings.is_on(Id::Streaming),
+            streaming,
             timeout_ns: seconds_to_ns(settings.float_or_default(Id::RequestTimeout)),
             api_key,
             headers: settings.headers().iter().map(|(n, v)| (n.clone(), Secret::new(v.as_str()))).collect(),
@@ -85,7 +93,7 @@ impl Resolver<'_> {
 
     fn first_token_timeout(&mut self) -> Option<u64> {
         let seconds = self.settings.float(Id::FirstTokenTimeout)?;
-        if !self.settings.is_on(Id::Streaming) {
+        if !self.streams() {
             self.needs(
                 Id::FirstTokenTimeout,
                 "--streaming",
@@ -95,8 +103,13 @@ impl Resolver<'_> {
         Some(seconds_to_ns(seconds))
     }
 
+    /// Whether answers come as events: asked for, of an API that has them.
+    pub(super) fn streams(&self) -> bool {
+        self.whole.is_on(Id::Streaming) && self.endpoint_kind().traits().streams
+    }
+
     pub(super) fn endpoint_kind(&self) -> EndpointKind {
-        kind_of(&self.settings.text_or_default(Id::EndpointType))
+        kind_of(&self.whole.text_or_default(Id::EndpointType))
     }
 
     /// An option that only concerns requests made of messages, if it is there and they are not.

@@ -7,6 +7,7 @@ mod context;
 mod dataset;
 mod endpoint;
 mod phases;
+mod rankings;
 mod slos;
 mod turns;
 

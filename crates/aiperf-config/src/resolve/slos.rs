@@ -26,7 +26,7 @@ impl Resolver<'_> {
 
     /// A metric of streams in a run without one is missing in each request, so none is good.
     fn warn_of_absence(&mut self, spec: &MetricSpec) {
-        if spec.flags.has(Flags::STREAMING) && !self.settings.is_on(Id::Streaming) {
+        if spec.flags.has(Flags::STREAMING) && !self.streams() {
             self.notes.push(format!(
                 "--goodput: {} is measured in streams alone, and without --streaming no request will be good",
                 spec.tag

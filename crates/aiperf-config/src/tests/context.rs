@@ -59,7 +59,8 @@ fn the_template_is_for_endpoints_that_send_messages() {
         wrong("-m m --apply-chat-template --endpoint-type completions"),
         [
             "--apply-chat-template: found the endpoint type 'completions', whose requests are bare text without messages; allowed: \
-          endpoint types that send messages: chat, responses, messages"
+          endpoint types that send messages: chat, responses, messages, \
+             chat_embeddings"
         ]
     );
     let file = tempfile::NamedTempFile::new().expect("a file");
@@ -133,7 +134,8 @@ fn markers_are_refused_where_they_could_not_do_their_work() {
         (
             "-m m --cache-bust system-prefix --endpoint-type completions",
             "--cache-bust: found the endpoint type 'completions', whose requests are bare text without messages; allowed: endpoint \
-             types that send messages: chat, responses, messages",
+             types that send messages: chat, responses, messages, \
+             chat_embeddings",
         ),
         (
             "-m m --cache-bust first_turn_prefx",
@@ -233,7 +235,8 @@ fn generated_messages_have_a_length() {
         (
             "--user-context-prompt-length 3 --endpoint-type completions",
             "--user-context-prompt-length: found the endpoint type 'completions', whose requests are bare text without messages; \
-             allowed: endpoint types that send messages: chat, responses, messages",
+             allowed: endpoint types that send messages: chat, responses, messages, \
+             chat_embeddings",
         ),
         (
             "--shared-system-prompt-length 3 --prompt-prefix-length 3",
@@ -286,7 +289,8 @@ fn a_system_prompt_is_taken_word_for_word() {
         (
             "--system-prompt x --endpoint-type completions",
             "--system-prompt: found the endpoint type 'completions', whose requests are bare text without messages; allowed: \
-             endpoint types that send messages: chat, responses, messages",
+             endpoint types that send messages: chat, responses, messages, \
+             chat_embeddings",
         ),
         (
             "--system-prompt x --shared-system-prompt-length 5",
@@ -401,7 +405,8 @@ fn turns_are_a_number_or_drawn() {
         (
             "--conversation-turn-stddev 1 --endpoint-type completions",
             "--conversation-turn-stddev: found the endpoint type 'completions', whose requests are bare text without messages; \
-             allowed: endpoint types that send messages: chat, responses, messages",
+             allowed: endpoint types that send messages: chat, responses, messages, \
+             chat_embeddings",
         ),
     ] {
         assert_eq!(wrong(&format!("-m m {line}")), [expected], "{line}");

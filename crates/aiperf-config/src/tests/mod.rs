@@ -6,6 +6,7 @@ mod files;
 mod lengths;
 mod load;
 mod phases;
+mod scores;
 mod servers;
 
 use std::collections::BTreeMap;
@@ -348,8 +349,8 @@ fn rules_between_options_are_told_with_the_flags_that_break_them() {
             "--profile-export-prefix: found 'outputs.json'; allowed: a file name without folder that no other file of the run has (inputs, outputs, phase_manifest)",
         ),
         (
-            "-m m --endpoint-type embeddings",
-            "--endpoint-type 'embeddings' is an AIPerf value this version does not have yet",
+            "-m m --endpoint-type image-generation",
+            "--endpoint-type 'image-generation' is an AIPerf value this version does not have yet",
         ),
         (
             "-m m --model-selection-strategy randm",

@@ -340,7 +340,10 @@ pub(super) fn below(parent: &str, key: &str) -> String {
 
 /// Whether the section is a quantity that is drawn: a number, or a mean and a standard deviation.
 fn is_drawn(path: &str) -> bool {
-    matches!(path.rsplit('.').next(), Some("isl" | "osl" | "turns" | "turn_delay"))
+    matches!(
+        path.rsplit('.').next(),
+        Some("isl" | "osl" | "turns" | "turn_delay" | "passages" | "passage_tokens" | "query_tokens")
+    )
 }
 
 /// Whether a length is a distribution that a mean and a standard deviation do not make.

@@ -170,6 +170,17 @@ impl EndpointKind {
         matches!(self, Self::CohereRankings | Self::HfTeiRankings | Self::NimRankings)
     }
 
+    /// Answers are vectors, one for each input.
+    pub const fn is_embedding(self) -> bool {
+        matches!(self, Self::Embeddings | Self::ChatEmbeddings | Self::NimEmbeddings)
+    }
+
+    /// A server puts the tokenizer's own specials (BOS) around each text: not inside messages, whose template brings its own, nor
+    /// around a query and its passages, which it joins in its own way.
+    pub const fn adds_specials(self) -> bool {
+        !self.has_messages() && !self.is_ranking()
+    }
+
     /// A request is a list of messages with roles, which the server puts through its chat template; otherwise it is plain
     /// text, which it puts behind the tokenizer's own specials (BOS).
     pub const fn has_messages(self) -> bool {

@@ -3,6 +3,7 @@
 //! `null` is absence everywhere, and so are an empty `text` and an empty `texts`; of `timestamp` and `delay` only one may be above
 //! zero, as in AIPerf.
 
+use aiperf_core::conversation::TextGroup;
 use serde_json::{Map, Value};
 
 use crate::error::RowProblem;
@@ -18,6 +19,8 @@ const MEDIA: [&str; 7] = ["image", "images", "image_uuids", "audio", "audios", "
 pub(crate) struct Row {
     /// All texts, in order; at least one.
     pub(crate) texts: Vec<String>,
+    /// Their names, where any has one.
+    pub(crate) groups: Vec<TextGroup>,
     pub(crate) role: Option<String>,
     /// Rows of one session are sent in order.
     pub(crate) session_id: Option<String>,
@@ -63,7 +66,7 @@ impl Row {
             }
             match key.as_str() {
                 "text" => text = Some(string("text", value)?).filter(|t| !t.is_empty()),
-                "texts" => texts = contents(value)?,
+                "texts" => (texts, row.groups) = contents(value)?,
                 "role" => row.role = Some(string("role", value)?),
                 "session_id" => row.session_id = Some(string("session_id", value)?).filter(|s| !s.is_empty()),
                 "output_length" => row.output_length = Some(length(&value)?),
@@ -101,14 +104,18 @@ fn broken(error: &serde_json::Error) -> Placed {
     (Some(error.column()), RowProblem::Json { reason: reason.to_owned() })
 }
 
-/// Strings, or objects with a list of `contents`; their texts in order.
-fn contents(value: Value) -> Result<Vec<String>, RowProblem> {
+/// Strings, or objects with a list of `contents` and perhaps a `name`; their texts in order, and the names of all if any has one.
+fn contents(value: Value) -> Result<(Vec<String>, Vec<TextGroup>), RowProblem> {
+    const NAME: &str = "a list whose objects have a text as their 'name'";
     const WANTED: &str = "a list of strings or of objects with a list of strings named 'contents'";
     let Value::Array(items) = value else {
         return Err(wrong("texts", WANTED, &value));
     };
     let mut texts = Vec::with_capacity(items.len());
+    let mut groups = Vec::new();
     for item in items {
+        let before = texts.len();
+        let mut name = String::new();
         match item {
             Value::String(text) => texts.push(text),
             Value::Object(mut object) => match object.remove("contents") {
@@ -119,14 +126,23 @@ fn contents(value: Value) -> Result<Vec<String>, RowProblem> {
                             other => return Err(wrong("texts", WANTED, &other)),
                         });
                     }
+                    match object.remove("name") {
+                        None | Some(Value::Null) => {}
+                        Some(Value::String(given)) => name = given,
+                        Some(other) => return Err(wrong("texts", NAME, &other)),
+                    }
                 }
                 Some(other) => return Err(wrong("texts", WANTED, &other)),
                 None => return Err(wrong("texts", WANTED, &Value::Object(object))),
             },
             other => return Err(wrong("texts", WANTED, &other)),
         }
+        groups.push(TextGroup { name, count: texts.len() - before });
     }
-    Ok(texts)
+    if groups.iter().all(|group| group.name.is_empty()) {
+        groups.clear();
+    }
+    Ok((texts, groups))
 }
 
 fn string(field: &'static str, value: Value) -> Result<String, RowProblem> {
@@ -204,6 +220,11 @@ mod tests {
         let row = parse(r#"{"texts":["a",{"name":"n","contents":["b","c"]},{"contents":[]}]}"#)
             .expect("a good row");
         assert_eq!(row.texts, ["a", "b", "c"]);
+        let group = |name: &str, count| TextGroup { name: name.into(), count };
+        assert_eq!(row.groups, [group("", 1), group("n", 2), group("", 0)]);
+        let row = parse(r#"{"texts":["a",{"contents":["b"]},{"name":null,"contents":["c"]}]}"#)
+            .expect("a good row");
+        assert_eq!((row.texts.len(), row.groups), (3, vec![]), "nothing has a name");
         let row = parse(r#"{"text":null,"texts":["a"],"images":[],"audio":null,"session_id":null}"#)
             .expect("nulls are absent");
         assert_eq!((row.texts, row.session_id), (vec!["a".to_owned()], None));
@@ -233,6 +254,7 @@ mod tests {
             (r#"{"texts":[{"name":"a"}]}"#, "texts"),
             (r#"{"texts":[{"contents":"a"}]}"#, "texts"),
             (r#"{"texts":[{"contents":[2]}]}"#, "texts"),
+            (r#"{"texts":[{"name":2,"contents":["a"]}]}"#, "texts"),
             (r#"{"text":"a","role":1}"#, "role"),
             (r#"{"text":"a","session_id":1}"#, "session_id"),
             (r#"{"text":"a","output_length":0}"#, "output_length"),

@@ -16,6 +16,7 @@ use aiperf_rng::{Key, Stream};
 use serde_json::{Map, Value};
 
 use super::index::{Grouper, Groups, Rows};
+use super::ranked::Fitness;
 use super::row::{Placed, Row};
 use super::starts::Starts;
 use crate::OpenContext;
@@ -70,7 +71,8 @@ impl SingleTurnFile {
         }
         let mut scan = Scan::new(&path, set.ignore_timestamps, plan.endpoint.kind);
         scan.whole(&file)?;
-        let untimed = scan.untimed_note();
+        let told = scan.untimed_note().into_iter().chain(scan.fitness.notes(&path));
+        let told: Vec<String> = told.collect();
         let Scan { rows, grouper, unknown, more_unknown, replaces_messages, begins, is_timed, .. } = scan;
         Ok(Self {
             file: Mutex::new(file),
@@ -81,7 +83,7 @@ impl SingleTurnFile {
             models,
             osl: set.osl.clone(),
             outputs: Key::new(plan.seed).purpose("dataset.turn.max_tokens"),
-            notes: unknown_note(&unknown, more_unknown, &path).into_iter().chain(untimed).collect(),
+            notes: unknown_note(&unknown, more_unknown, &path).into_iter().chain(told).collect(),
             path,
             api: plan.endpoint.kind,
             laid_over: plan.endpoint.extra.clone(),
@@ -114,6 +116,7 @@ impl SingleTurnFile {
             model: self.models.of_turn(number).to_owned(),
             role: row.role,
             texts: row.texts,
+            groups: row.groups,
             max_tokens,
             delay_ns: row.delay_ns,
             at_ns: row.at_ns.filter(|_| !self.ignore_timestamps),
@@ -207,6 +210,7 @@ struct Scan<'a> {
     path: &'a Path,
     ignore_timestamps: bool,
     api: EndpointKind,
+    fitness: Fitness,
     rows: Rows,
     grouper: Grouper,
     /// Unknown keys and the line of their first appearance.
@@ -227,6 +231,7 @@ impl<'a> Scan<'a> {
             path,
             ignore_timestamps,
             api,
+            fitness: Fitness::new(api),
             rows: Rows::default(),
             grouper: Grouper::default(),
             unknown: Vec::new(),
@@ -278,6 +283,7 @@ impl<'a> Scan<'a> {
     fn line(&mut self, number: u64, bytes: &[u8]) -> Result<(), Placed> {
         let indent = bytes.len() - bytes.trim_ascii_start().len();
         let row = Row::parse(bytes.trim_ascii()).map_err(|(column, p)| (column.map(|c| c + indent), p))?;
+        self.fitness.check(&row, number).map_err(|problem| (None, problem))?;
         let at_ns = row.at_ns.filter(|_| !self.ignore_timestamps);
         if at_ns.is_some() {
             // AIPerf takes a file whose first row has a timestamp for a schedule, and 0 is one.
@@ -408,6 +414,60 @@ mod tests {
             workload.conversation(3, Visit::default()),
             Err(DataError::OutOfRange { index: 3, len: 3 })
         ));
+    }
+
+    /// A file as it is opened for rankings.
+    fn ranked(bytes: &str) -> Result<(Vec<Conversation>, Vec<String>), String> {
+        let file = file(bytes);
+        let path = file.path().display().to_string();
+        let plan = plan(DatasetPlan::File(set(file.path())), EndpointKind::CohereRankings);
+        let workload = crate::open(&plan, None, context()).map_err(|e| e.to_string().replace(&path, ""))?;
+        let notes = workload.describe().notes.iter().map(|note| note.replace(&path, "")).collect();
+        Ok((all(&*workload), notes))
+    }
+
+    #[test]
+    fn named_texts_are_query_and_passages() {
+        let (got, notes) = ranked(concat!(
+            r#"{"texts":[{"name":"passages","contents":["p","r"]},{"name":"query","contents":["q"]}]}"#,
+            "\n",
+            r#"{"texts":[{"name":"queries","contents":["s"]},{"name":"passages","contents":["t"]}]}"#,
+        ))
+        .expect("good rows");
+        let ranked = |i: usize| (got[i].turns[0].query(), got[i].turns[0].passages().collect::<Vec<_>>());
+        assert_eq!([ranked(0), ranked(1)], [(Some("q"), vec!["p", "r"]), (Some("s"), vec!["t"])]);
+        assert_eq!(notes, Vec::<String>::new());
+    }
+
+    #[test]
+    fn rows_without_a_query_are_refused_and_oddities_told_once() {
+        let needs = "no text is named 'query', which cohere_rankings needs: {\"texts\": [{\"name\": \"query\", \"contents\": [\"…\"]}, \
+                     {\"name\": \"passages\", \"contents\": [\"…\", \"…\"]}]}";
+        for row in [
+            r#"{"text":"a"}"#,
+            r#"{"texts":["a"]}"#,
+            r#"{"texts":[{"name":"passages","contents":["p"]}]}"#,
+            r#"{"texts":[{"name":"query","contents":[]},{"name":"passages","contents":["p"]}]}"#,
+        ] {
+            let good = r#"{"texts":[{"name":"query","contents":["q"]}]}"#;
+            let error = ranked(&format!("{good}\n{row}\n")).map(|r| r.1).expect_err(row);
+            assert_eq!(error, format!(":2: {needs}"), "{row}");
+        }
+        let (_, notes) = ranked(concat!(
+            r#"{"texts":[{"name":"query","contents":["q"]}]}"#,
+            "\n",
+            r#"{"texts":[{"name":"query","contents":["q","r"]},{"name":"a b","contents":["s"]}],"output_length":3}"#,
+        ))
+        .expect("oddities are no errors");
+        assert_eq!(
+            notes,
+            [
+                ": 2 rows (line 1 is the first) with a query and no text named 'passages': nothing is there to be ranked",
+                ": the row in line 2 with several queries: the first is sent, the others are not",
+                ": the row in line 2 with texts that are neither 'query' nor 'passages', such as 'a b', which are not sent",
+                ": the row in line 2 with an output_length, which is not sent: cohere_rankings has no output limit",
+            ]
+        );
     }
 
     #[test]

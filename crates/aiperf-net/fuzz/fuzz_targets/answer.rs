@@ -18,9 +18,17 @@ fn endpoint(kind: EndpointKind) -> Endpoint {
 fuzz_target!(|input: &[u8]| {
     let Some((flags, body)) = input.split_first() else { return };
     let content_type = if flags & 1 == 0 { "text/event-stream" } else { "application/json" };
-    let kinds =
-        [EndpointKind::Chat, EndpointKind::Completions, EndpointKind::Responses, EndpointKind::Messages];
-    let kind = kinds[usize::from(flags >> 3 & 3)];
+    let kinds = [
+        EndpointKind::Chat,
+        EndpointKind::Completions,
+        EndpointKind::Responses,
+        EndpointKind::Messages,
+        EndpointKind::Embeddings,
+        EndpointKind::ChatEmbeddings,
+        EndpointKind::CohereRankings,
+        EndpointKind::HfTeiRankings,
+    ];
+    let kind = kinds[usize::from(flags >> 3 & 7)];
     let exchange = Exchange {
         stamps: Stamps { start_ns: 1, end_ns: 9, ..Stamps::default() },
         reused: false,

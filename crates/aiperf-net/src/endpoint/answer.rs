@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use super::chunk::{Channel, Envelope, Piece, with_object};
 use super::event::Said;
+use super::scores::{self, Results};
 use super::{Answer, AnswerChunk, chat, completions, error, messages, responses};
 use crate::sse::{SseEvent, SseScanner};
 use crate::usage::read_usage;
@@ -64,6 +65,8 @@ pub(super) struct Reader<'b> {
     parts: responses::Parts,
     /// Counts so far, for APIs that tell them in portions.
     usage: Map<String, Value>,
+    /// Why an answer that was read has no vectors or scores.
+    no_results: Option<Failure>,
 }
 
 impl<'b> Reader<'b> {
@@ -80,6 +83,7 @@ impl<'b> Reader<'b> {
             frame: None,
             parts: responses::Parts::default(),
             usage: Map::new(),
+            no_results: None,
         }
     }
 
@@ -190,6 +194,9 @@ impl<'b> Reader<'b> {
         name: Option<&str>,
         at_ns: u64,
     ) -> Result<Option<(Channel, Range<usize>)>, serde_json::Error> {
+        if self.kind.is_embedding() || self.kind.is_ranking() {
+            return self.scored(json, at_ns).map(|()| None);
+        }
         let found = with_object(json, |text| {
             Ok(match self.kind {
                 EndpointKind::Chat | EndpointKind::Completions => {
@@ -250,6 +257,30 @@ impl<'b> Reader<'b> {
             self.foreign_object = said.foreign;
         }
         said.error.map_or(Found::Answer(only), Found::Error)
+    }
+
+    /// Reads an answer of vectors or scores. They are one chunk without text: that they are there is all a measurement needs.
+    fn scored(&mut self, json: &str, at_ns: u64) -> Result<(), serde_json::Error> {
+        let found = scores::read(self.kind, json)?;
+        self.objects += 1;
+        if self.answer.served_model.is_none() {
+            self.answer.served_model = found.model;
+        }
+        self.answer.usage = found.usage.or(self.answer.usage);
+        if let Some(tree) = found.error {
+            self.fail(error::object(&tree));
+            return Ok(());
+        }
+        match found.results {
+            Results::Whole(count) => {
+                *self.answer.results.get_or_insert(0) += count;
+                self.answer.done = true;
+                self.chunk(&Piece::prose("".into()), at_ns);
+            }
+            Results::None(words) => self.no_results = Some(error::empty(&words)),
+            Results::Odd(words) => self.no_results = Some(error::odd(&words)),
+        }
+        Ok(())
     }
 
     fn envelope(&mut self, json: &str, envelope: Envelope<'_>, at_ns: u64) -> Found {
@@ -327,6 +358,9 @@ impl<'b> Reader<'b> {
         if let Some(excerpt) = &self.first_malformed {
             let kind = exchange.content_type.as_deref();
             return Some(error::malformed(kind, streamed, excerpt));
+        }
+        if self.no_results.is_some() {
+            return self.no_results.clone();
         }
         let what: Cow<'_, str> = if exchange.body.is_empty() {
             "the answer has no body".into()

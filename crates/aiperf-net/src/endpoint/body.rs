@@ -15,7 +15,15 @@ pub(super) enum Field<'a> {
     Messages(MessageList<'a>),
     /// The prompt of a completion: a string for one text, else a list.
     Prompt(&'a Turn),
+    /// All texts of a turn as a list, however many they are.
+    Inputs(&'a Turn),
     Text(&'a str),
+    /// A text that is the only field of an object: `{"text": …}`.
+    InObject(&'a str),
+    /// The passages of a turn.
+    Passages(&'a Turn),
+    /// The same, each in an object.
+    PassageObjects(&'a Turn),
     Flag(bool),
     Count(u64),
     Json(&'a Value),
@@ -100,6 +108,11 @@ fn truthy(field: &Field<'_>) -> bool {
     }
 }
 
+#[derive(Serialize)]
+struct InObject<'a> {
+    text: &'a str,
+}
+
 impl Serialize for Field<'_> {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         match self {
@@ -111,7 +124,11 @@ impl Serialize for Field<'_> {
                     _ => s.collect_seq(turn.texts.iter().filter(|t| !t.is_empty())),
                 }
             }
+            Self::Inputs(turn) => s.collect_seq(turn.texts.iter().filter(|t| !t.is_empty())),
             Self::Text(text) => s.serialize_str(text),
+            Self::InObject(text) => InObject { text }.serialize(s),
+            Self::Passages(turn) => s.collect_seq(turn.passages()),
+            Self::PassageObjects(turn) => s.collect_seq(turn.passages().map(|text| InObject { text })),
             Self::Flag(flag) => s.serialize_bool(*flag),
             Self::Count(count) => s.serialize_u64(*count),
             Self::Json(value) => value.serialize(s),

@@ -180,6 +180,11 @@ pub(super) fn malformed(content_type: Option<&str>, streamed: bool, excerpt: &st
     invalid(FailureKind::Malformed, message)
 }
 
+/// An answer of JSON that does not mean what it should.
+pub(super) fn odd(what: &str) -> Failure {
+    invalid(FailureKind::Malformed, what.to_owned())
+}
+
 fn invalid(kind: FailureKind, message: String) -> Failure {
     Failure {
         kind,

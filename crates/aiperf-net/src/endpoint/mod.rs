@@ -15,6 +15,7 @@ mod mark;
 mod message;
 pub(crate) mod messages;
 mod responses;
+mod scores;
 mod texts;
 
 use std::borrow::Cow;
@@ -39,6 +40,12 @@ pub enum EncodeError {
         /// What the serializer said.
         #[source]
         source: serde_json::Error,
+    },
+    /// Passages cannot be ranked by nothing.
+    #[error("a request of type '{kind}' needs a text named 'query', and there is none")]
+    NoQuery {
+        /// The type of endpoint.
+        kind: &'static str,
     },
     /// Fields that replace messages have no place for the session's marker.
     #[error("--cache-bust {target} has no place for its marker: '{field}' of {origin} {problem}", target = .target.name())]
@@ -92,6 +99,8 @@ pub struct Answer {
     pub done: bool,
     /// The model named by the server.
     pub served_model: Option<String>,
+    /// How many vectors or scores there are; none of APIs that answer with text.
+    pub results: Option<u64>,
 }
 
 impl Answer {
@@ -173,6 +182,7 @@ impl Endpoint {
             EndpointKind::Completions => completions::fields(request.turn, self.streaming),
             EndpointKind::Responses => responses::fields(request, self.streaming),
             EndpointKind::Messages => messages::fields(request, self.streaming),
+            kind if kind.is_embedding() || kind.is_ranking() => scores::fields(kind, request)?,
             other => unreachable!("{} is refused by the configuration", other.name()),
         };
         let fields = fields.merged(&self.extra, &request.turn.extra);
@@ -183,6 +193,11 @@ impl Endpoint {
             Some(marker) if self.loses(request, marker) => self.mark(request, marker, start, list, out),
             _ => Ok(list),
         }
+    }
+
+    /// How many vectors or scores should answer `turn`; `None` where answers are text, or where extra fields decide it.
+    pub fn expected_results(&self, turn: &Turn) -> Option<u64> {
+        scores::expected(self.kind, turn, &[&self.extra, &turn.extra])
     }
 
     /// Whether extra fields stand where `marker` belongs.
@@ -284,6 +299,8 @@ mod event_tests;
 mod history_tests;
 #[cfg(test)]
 mod mark_tests;
+#[cfg(test)]
+mod scores_tests;
 
 /// A plan that tests fill in.
 #[cfg(test)]

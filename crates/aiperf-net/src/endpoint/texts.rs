@@ -11,6 +11,10 @@ use serde_json::{Map, Value};
 pub(super) fn of(kind: EndpointKind, body: &[u8]) -> Vec<String> {
     let mut out = Vec::new();
     if let Ok(Value::Object(body)) = serde_json::from_slice(body) {
+        if kind.is_ranking() {
+            walk_ranking(&body, &mut out);
+            return out;
+        }
         match kind {
             EndpointKind::Responses => walk_system(body.get("instructions"), &mut out),
             EndpointKind::Messages => walk_system(body.get("system"), &mut out),
@@ -23,6 +27,14 @@ pub(super) fn of(kind: EndpointKind, body: &[u8]) -> Vec<String> {
         }
     }
     out
+}
+
+/// Query and passages, by the names that the APIs have for them. AIPerf knows those of one alone.
+fn walk_ranking(body: &Map<String, Value>, out: &mut Vec<String>) {
+    let passages = ["documents", "texts", "passages"].iter().filter_map(|name| body.get(*name)?.as_array());
+    for text in body.get("query").into_iter().chain(passages.flatten()) {
+        out.extend(text.as_str().or_else(|| text.get("text")?.as_str()).map(str::to_owned));
+    }
 }
 
 /// A system text beside the messages: a string, or a list of strings and parts.
@@ -79,9 +91,13 @@ fn walk_part(kind: EndpointKind, part: &Map<String, Value>, out: &mut Vec<String
     let text = |part: &Map<String, Value>| part.get("text")?.as_str().map(str::to_owned);
     match (kind, part.get("type").and_then(Value::as_str).unwrap_or("")) {
         (EndpointKind::Responses, "input_text" | "output_text")
-        | (EndpointKind::Chat | EndpointKind::Completions | EndpointKind::Messages, "text") => {
-            out.extend(text(part));
-        }
+        | (
+            EndpointKind::Chat
+            | EndpointKind::Completions
+            | EndpointKind::Messages
+            | EndpointKind::ChatEmbeddings,
+            "text",
+        ) => out.extend(text(part)),
         (EndpointKind::Messages, "tool_use") => {
             push_texts(part, &["name"], out);
             out.extend(part.get("input").filter(|i| i.is_object()).map(Value::to_string));

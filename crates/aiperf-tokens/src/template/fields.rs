@@ -17,15 +17,21 @@ pub struct TemplateFields {
 }
 
 impl TemplateFields {
-    /// Those among the `fields` of a request of the API `kind`. `documents` and `add_generation_prompt` are fields of chat alone;
-    /// the other APIs pass them over.
+    /// Those among the `fields` of a request of the API `kind`. `documents` are a field of chat alone, `add_generation_prompt` one of
+    /// chat and of embeddings of chats, which vLLM renders without a generation prompt otherwise; the other APIs pass them over.
     pub fn of(kind: EndpointKind, fields: &Map<String, Value>) -> Self {
         let of_chat = |name: &str| fields.get(name).filter(|_| kind == EndpointKind::Chat);
         Self {
             tools: fields.get("tools").and_then(Value::as_array).and_then(|list| tools(kind, list)),
             documents: of_chat("documents").filter(|value| value.is_array()).cloned(),
             kwargs: fields.get("chat_template_kwargs").and_then(Value::as_object).cloned(),
-            generation: of_chat("add_generation_prompt").and_then(Value::as_bool).unwrap_or(true),
+            generation: match kind {
+                EndpointKind::Chat | EndpointKind::ChatEmbeddings => {
+                    let asked = fields.get("add_generation_prompt").and_then(Value::as_bool);
+                    asked.unwrap_or(kind == EndpointKind::Chat)
+                }
+                _ => true,
+            },
         }
     }
 
@@ -124,5 +130,8 @@ mod tests {
             assert_eq!(seen.kwargs.map(|k| k["quiet"].clone()), Some(json!(true)), "{kind:?}");
             assert_eq!(seen.tools, None, "{kind:?}");
         }
+        // vLLM renders what it makes vectors of without the beginning of an answer, unless asked.
+        let asks = |fields: Value| of(EndpointKind::ChatEmbeddings, &fields).generation();
+        assert!(!asks(json!({})) && asks(json!({"add_generation_prompt": true})));
     }
 }

@@ -186,8 +186,8 @@ fn options_of_the_reference_that_come_later_are_refused_by_name() {
     for (args, text) in [
         ("--scenario s", "--scenario is an AIPerf option this version does not have yet"),
         (
-            "--endpoint-type embeddings",
-            "--endpoint-type: 'embeddings' is an AIPerf value this version does not have yet",
+            "--endpoint-type image_generation",
+            "--endpoint-type: 'image_generation' is an AIPerf value this version does not have yet",
         ),
         (
             "--model-selection-strategy weighted",

@@ -21,6 +21,7 @@ mod pacing;
 mod rebuilt;
 mod regressions;
 mod rendered;
+mod scores;
 mod sessions;
 mod support;
 mod tokenizer;

@@ -37,7 +37,7 @@ impl<'a> Resolver<'a> {
     fn prefill(&mut self, source: Source<'a>, concurrency: Option<u32>) -> Option<u32> {
         let own = source.knobs.prefill;
         let limit = source.limit(|k| k.prefill)?;
-        if !self.whole.is_on(Id::Streaming) {
+        if !self.streams() {
             self.needs(own, "--streaming", "without a stream there is no first token to wait for");
         }
         match concurrency {
