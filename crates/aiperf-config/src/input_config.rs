@@ -132,6 +132,15 @@ fn endpoint(settings: &Settings, plan: &Plan) -> Map<String, Json> {
     if settings.is_on(Id::Streaming) {
         put(&mut out, "streaming", plan.endpoint.streaming);
     }
+    let mut template = Map::new();
+    for (id, key) in [(Id::PayloadTemplate, "body"), (Id::ResponseField, "response_field")] {
+        if let Some(text) = settings.text(id) {
+            put(&mut template, key, text);
+        }
+    }
+    if !template.is_empty() {
+        put(&mut out, "template", template);
+    }
     if let Some(reuse) = settings.text(Id::ConnectionReuse) {
         put(&mut out, "connection_reuse", reuse.replace('_', "-"));
     }

@@ -90,11 +90,20 @@ options! {
          urls: [{url, weight}].");
     EndpointType(&["endpoint-type"], "endpoint.type", Kind::Choice {
             words: &["chat", "completions", "responses", "messages", "embeddings", "chat_embeddings", "nim_embeddings",
-                "cohere_rankings", "hf_tei_rankings", "nim_rankings"],
-            later: &["audio_transcription", "huggingface_generate", "image_generation", "image_edit", "video_generation",
-                "image_retrieval", "solido_rag", "raw", "template"],
-        }, Default::Is("chat"), Group::Endpoint,
-        "Which API is spoken: OpenAI's /v1/chat/completions, /v1/completions or /v1/responses, Anthropic's /v1/messages; vectors          from /v1/embeddings, asked with texts (also NVIDIA NIM's) or with chat messages (vLLM's); scores from Cohere's /v2/rerank,          TEI's /rerank or NIM's /v1/ranking.");
+                "cohere_rankings", "hf_tei_rankings", "nim_rankings", "huggingface_generate", "sglang_generate", "solido_rag",
+                "template", "raw"],
+            later: &["audio_transcription", "image_generation", "image_edit", "video_generation", "image_retrieval"],
+        }, Default::Said("chat; template with --payload-template"), Group::Endpoint,
+        "Which API is spoken: OpenAI's /v1/chat/completions, /v1/completions or /v1/responses, Anthropic's /v1/messages; vectors \
+         from /v1/embeddings, asked with texts (also NVIDIA NIM's) or with chat messages (vLLM's); scores from Cohere's /v2/rerank, \
+         TEI's /rerank or NIM's /v1/ranking; the /generate of Hugging Face's TGI or of SGLang, Solido's /rag/api/prompt, bodies made by a template of yours, or bodies from \
+         the data set (raw). The last two have no path of their own.");
+    PayloadTemplate(&["payload-template"], "endpoint.template.body", Kind::Text, Default::Absent, Group::Endpoint,
+        "Jinja template of request bodies for --endpoint-type template: a file, the template itself, or nv-embedqa. It sees text, \
+         texts, query, passages, model, max_tokens, stream and more, and must make a JSON object.");
+    ResponseField(&["response-field"], "endpoint.template.response_field", Kind::Text,
+        Default::Said("looked for where servers usually have it"), Group::Endpoint,
+        "JMESPath expression of the content in answers to the endpoint types template and raw.");
     CustomEndpoint(&["custom-endpoint", "endpoint"], "endpoint.path", Kind::Text, Default::Said("the path of the endpoint type"),
         Group::Endpoint, "Path used in place of the endpoint type's own; it starts with a slash. Empty appends nothing to the URL.");
     Streaming(&["streaming"], "endpoint.streaming", Kind::Bool, Default::Is("false"), Group::Endpoint,
@@ -262,15 +271,16 @@ options! {
     InputFile(&["input-file"], "dataset.path", Kind::Path, Default::Absent, Group::Dataset,
         "File of your own prompts, JSONL.");
     DatasetFormat(&["custom-dataset-type"], "dataset.format", Kind::Choice {
-            words: &["single_turn"],
+            words: &["single_turn", "raw_payload"],
             later: &["multi_turn", "random_pool", "mooncake_trace", "bailian_trace", "burst_gpt_trace", "baseten_trace",
-                "sagemaker_data_capture", "dag_jsonl", "raw_payload", "inputs_json", "weka_trace", "tracelab",
+                "sagemaker_data_capture", "dag_jsonl", "inputs_json", "weka_trace", "tracelab",
                 "speed_bench_qualitative", "speed_bench_coding", "speed_bench_humanities", "speed_bench_math",
                 "speed_bench_multilingual", "speed_bench_qa", "speed_bench_rag", "speed_bench_reasoning", "speed_bench_roleplay",
                 "speed_bench_stem", "speed_bench_summarization", "speed_bench_writing", "speed_bench_throughput_1k",
                 "speed_bench_throughput_2k", "speed_bench_throughput_8k", "speed_bench_throughput_16k",
                 "speed_bench_throughput_32k"],
-        }, Default::Is("single_turn"), Group::Dataset, "Form of the input file: one request per row.");
+        }, Default::Is("single_turn"), Group::Dataset, "Form of the input file: one request per row, or one whole request body per row, sent as it is (raw_payload; of a folder each \
+         JSONL file is a conversation).");
     NoFixedSchedule(&["no-fixed-schedule"], "dataset.ignore_timestamps", Kind::Bool, Default::Is("false"), Group::Dataset,
         "Send rows that carry timestamps by the load options in place of their timestamps.");
 

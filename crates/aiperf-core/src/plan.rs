@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 pub use endpoint::{
-    ClientCertificate, ConnectionReuse, EndpointKind, EndpointPlan, HttpVersion, IpVersion, Target,
-    UrlStrategy,
+    ClientCertificate, ConnectionReuse, EndpointKind, EndpointPlan, HttpVersion, IpVersion, ResponseField,
+    Target, TemplatePlan, UrlStrategy,
 };
 pub use phase::{
     Arrival, Cancellation, Pacing, PhaseKind, PhasePlan, Ramp, RampShape, RatePlan, RatePoint, RateShape,
@@ -437,6 +437,8 @@ pub struct FilePlan {
 /// The form of a file of prompts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileFormat {
+    /// Request bodies, sent as they are: one per JSONL row, or a folder of such files, each a conversation.
+    RawPayload,
     /// One self-contained request per JSONL row.
     SingleTurn,
 }

@@ -70,6 +70,7 @@ pub fn open(
             Ok(Arc::new(synthetic::Synthetic::new(plan, set, tokenizer, &context)?))
         }
         DatasetPlan::File(set) => match set.format {
+            FileFormat::RawPayload => Ok(Arc::new(file::RawPayloads::open(plan, set)?)),
             FileFormat::SingleTurn => Ok(Arc::new(file::SingleTurnFile::open(plan, set, &context)?)),
         },
     }

@@ -67,6 +67,8 @@ pub enum WorkloadKind {
     Synthetic,
     /// A file of self-contained requests.
     SingleTurn,
+    /// Bodies of requests.
+    RawPayload,
 }
 
 impl WorkloadKind {
@@ -75,6 +77,7 @@ impl WorkloadKind {
         match self {
             Self::Synthetic => "synthetic",
             Self::SingleTurn => "single_turn",
+            Self::RawPayload => "raw_payload",
         }
     }
 }

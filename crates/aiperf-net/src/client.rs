@@ -19,7 +19,7 @@ use http::Method;
 
 use crate::connection::{Broken, Connection, ReadBuffer, Unsent};
 use crate::dial::Dialer;
-use crate::endpoint::FirstContent;
+use crate::endpoint::{Extraction, FirstContent};
 use crate::headers::RequestTemplate;
 use crate::limits::{Cut, Limits, Progress};
 use crate::outgoing::Kept;
@@ -99,6 +99,8 @@ pub struct Client {
     template: RequestTemplate,
     dialer: Dialer,
     kind: EndpointKind,
+    /// Where answers have their content, of an API without a form of its own.
+    rule: Option<Arc<Extraction>>,
     timeout_ns: u64,
     connect_timeout_ns: Option<u64>,
     /// Of every request; the rest comes with each.
@@ -151,6 +153,7 @@ impl Client {
             dialer,
             two,
             kind: plan.kind,
+            rule: crate::endpoint::rule(plan)?,
             timeout_ns: plan.timeout_ns,
             connect_timeout_ns: plan.connect_timeout_ns,
             limits: Limits {
@@ -269,7 +272,7 @@ impl Client {
             seen.progress = Some(Rc::new(Progress::new(seen.expected)));
         }
         if out.first_content.is_some() || limits.first_token_ns.is_some() {
-            let content = FirstContent::new(self.kind);
+            let content = FirstContent::new(self.kind, self.rule.clone());
             seen.watch = Some(Box::new(Watch { content, hook: out.first_content.take() }));
         }
         limits

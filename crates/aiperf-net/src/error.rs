@@ -6,6 +6,9 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NetError {
+    /// A response field that cannot be compiled.
+    #[error(transparent)]
+    Answer(#[from] crate::EncodeError),
     /// A header's name has characters that HTTP does not allow.
     #[error("header name '{name}' has a character that HTTP does not allow in names")]
     HeaderName {

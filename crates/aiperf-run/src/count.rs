@@ -81,6 +81,11 @@ impl BodyCounter {
         self.texts(&[b"{\"", field.as_bytes(), b"\":[", elements, b"]}"].concat())
     }
 
+    /// Tokens of texts as bodies hold them.
+    pub(crate) fn given(&mut self, texts: &[String]) -> u64 {
+        texts.iter().map(|text| self.remembered(text) + self.specials).sum()
+    }
+
     fn texts(&mut self, body: &[u8]) -> u64 {
         self.endpoint.texts(body).iter().map(|text| self.remembered(text) + self.specials).sum()
     }

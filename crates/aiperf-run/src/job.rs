@@ -31,7 +31,7 @@ use crate::interrupt::Interrupt;
 use crate::item::Recounted;
 use crate::live::Live;
 use crate::phase::Starts;
-use crate::prepare::{Composer, ComposerSetup, check_markers};
+use crate::prepare::{Composer, ComposerSetup, check_bodies};
 use crate::progress::Progress;
 use crate::random_u64;
 use crate::reader::{Collected, Reader, ReaderSetup};
@@ -102,8 +102,8 @@ impl Job {
         let run_id = format!("{:012x}", random_u64() & 0xffff_ffff_ffff);
         let now = TemplateClock::from_wall_ns(aiperf_os::anchor().wall_ns);
         let workload = aiperf_data::open(&plan, tokenizer.clone(), OpenContext { run_id: &run_id, now })?;
-        let endpoint = Arc::new(Endpoint::new(&plan.endpoint));
-        check_markers(&plan, &*workload, &endpoint)?;
+        let endpoint = Arc::new(Endpoint::open(&plan.endpoint)?);
+        check_bodies(&plan, &*workload, &endpoint)?;
         let sim = match plan.endpoint.url().scheme {
             Scheme::Sim => Some(SimConfig::from_query(plan.endpoint.url().query.as_deref().unwrap_or(""))?),
             Scheme::Http | Scheme::Https => None,

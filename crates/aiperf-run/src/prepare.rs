@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use aiperf_core::conversation::{ContextMode, Conversation, TurnLength};
-use aiperf_core::plan::{PhaseKind, Plan};
+use aiperf_core::plan::{EndpointKind, PhaseKind, Plan};
 use aiperf_core::text::for_terminal;
 use aiperf_data::{Sequential, Visit, Workload};
 use aiperf_load::FixedSchedule;
@@ -193,12 +193,21 @@ impl Composer {
         let texts = turn.texts.iter().map(String::as_str).chain(before.filter(|_| request.opens));
         let mut body = Vec::with_capacity(256 + texts.map(str::len).sum::<usize>());
         let list = self.setup.endpoint.encode(request, &mut body)?.filter(|_| goes_on);
-        let must_count = self.setup.must_count || changes_count(&turn.extra);
+        let kind = self.setup.endpoint.kind();
+        let is_unformed = matches!(kind, EndpointKind::Template | EndpointKind::Raw);
+        let must_count = self.setup.must_count
+            || changes_count(&turn.extra)
+            || kind == EndpointKind::Template
+            || (kind.joins_texts() && turn.texts.len() > 1);
         let made = turn.length.map(|l| l.made).filter(|_| !must_count);
         let isl = match &mut self.setup.counter {
             Some(_) if list.is_some() && !request.opens => None,
             // Made to a length, with proof: counting once more would cost more than all else here.
             Some(_) if request.opens && made.is_some() => made,
+            // Where bodies that are not ours have their texts is not always known. Those that a template was given are the input.
+            Some(counter) if is_unformed && self.setup.endpoint.texts(&body).is_empty() => {
+                (kind == EndpointKind::Template).then(|| counter.given(&turn.texts))
+            }
             Some(counter) => counter.body(&body),
             None => None,
         };
@@ -233,8 +242,8 @@ fn request(conversation: &Conversation, number: usize) -> Request<'_> {
 }
 
 /// Makes every request whose messages are not those of the workload, so that none is found to have no place for its marker in the
-/// middle of a run. What is laid over all requests is the same in each of them.
-pub(crate) fn check_markers(
+/// middle of a run. What is laid over all requests is the same in each of them. Of bodies that the user makes the first is tried.
+pub(crate) fn check_bodies(
     plan: &Plan,
     workload: &dyn Workload,
     endpoint: &Endpoint,
@@ -246,6 +255,9 @@ pub(crate) fn check_markers(
     } else {
         usize::from(plan.endpoint.kind.is_replaced_by(&plan.endpoint.extra))
     };
+    // A template of the user's, and an API that needs bodies, are tried with the first conversation.
+    let is_tried = matches!(plan.endpoint.kind, EndpointKind::Template | EndpointKind::Raw);
+    let conversations = conversations.max(usize::from(is_tried));
     let warmup = plan.phases.iter().any(|phase| phase.kind == PhaseKind::Warmup);
     let mut body = Vec::new();
     for entry in 0..conversations {
@@ -269,7 +281,7 @@ mod tests {
     use std::sync::atomic::Ordering;
 
     use aiperf_core::conversation::Marker;
-    use aiperf_core::plan::{EndpointKind, MarkerTarget};
+    use aiperf_core::plan::MarkerTarget;
     use serde_json::{Value, json};
 
     use super::*;

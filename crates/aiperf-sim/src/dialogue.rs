@@ -12,7 +12,7 @@ pub(crate) fn messages(api: Api, input: &str, system: Option<&str>) -> Result<Va
     let system: Option<Value> = system.map(parse).transpose()?;
     let mut out = Vec::new();
     match api {
-        Api::Chat | Api::Completions => {
+        Api::Chat | Api::Completions | Api::Tgi { .. } | Api::Sglang | Api::Solido => {
             let Value::Array(list) = input else { return Err(Refusal::bad("messages must be a list")) };
             for message in list {
                 let Value::Object(mut message) = message else {

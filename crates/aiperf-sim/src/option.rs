@@ -102,6 +102,7 @@ pub struct SimConfig {
     pub(crate) tokenize_endpoint: bool,
     pub(crate) incomplete_event: bool,
     pub(crate) embedding_dimensions: u64,
+    pub(crate) sglang_pieces: bool,
 }
 
 impl Default for SimConfig {
@@ -139,6 +140,7 @@ impl Default for SimConfig {
             tokenize_endpoint: true,
             incomplete_event: false,
             embedding_dimensions: 1,
+            sglang_pieces: false,
         };
         for option in OPTIONS {
             config.set(option.key, option.default).expect("the table's defaults are allowed (tested)");
@@ -205,6 +207,7 @@ impl SimConfig {
                 self.embedding_dimensions =
                     Some(v.whole(1)?).filter(|n| *n <= MOST_DIMENSIONS).ok_or_else(|| v.bad(None))?;
             }
+            "sglang-pieces" => self.sglang_pieces = v.word(&SWITCHES)?,
             "tokenize-endpoint" => self.tokenize_endpoint = v.word(&SWITCHES)?,
             other => unreachable!("{other} is in the table and not set (tested)"),
         }

@@ -95,8 +95,13 @@ impl Counter {
 
     /// Counts `input` and remembers it under `key`. Completions alone may have more than one prompt.
     pub(crate) fn count(&self, key: [u64; 2], input: &Input) -> Result<Arc<[Prompt]>, Refusal> {
-        let prompts: Arc<[Prompt]> = if input.api == Api::Completions {
+        let prompts: Arc<[Prompt]> = if matches!(input.api, Api::Completions | Api::Tgi { .. } | Api::Sglang)
+        {
             self.completions(&input.text)?.into()
+        } else if input.api == Api::Solido {
+            // However many, they are one question.
+            let texts: Vec<String> = dialogue::parse(&input.text)?;
+            Arc::new([self.texts(&texts, texts.len() as u64 * self.tokenizer.prompt_specials() as u64)])
         } else {
             let messages = dialogue::messages(input.api, &input.text, input.system.as_deref())?;
             let tools = dialogue::tools(input.api, input.tools.as_deref())?;

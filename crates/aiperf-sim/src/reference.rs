@@ -11,7 +11,8 @@ pub fn reference_markdown() -> String {
          Made from the table of options; do not edit. Each option is a flag of `aiperf sim` (`--ttft 50 --itl 8`) and a key in the \
          query of a `sim://` address (`--url 'sim://?ttft=50&itl=8'`), which starts the server inside `aiperf profile`. In a query `%XX` \
          is understood, `_` stands for `-`, and a switch without a value is on.\n\n\
-         It answers `POST /v1/chat/completions`, `/v1/completions`, `/v1/responses` and `/v1/messages` (Anthropic's), streamed or \
+         It answers `POST /v1/chat/completions`, `/v1/completions`, `/v1/responses`, `/v1/messages` (Anthropic's), `/generate` and \
+         `/generate_stream` (Hugging Face's TGI; a body with `text` in place of `inputs` is SGLang's) and `/rag/api/prompt` (Solido's), streamed or \
          whole; vectors and scores from `POST /v1/embeddings` (texts, token ids or chat messages), `/v1/rerank` and `/v2/rerank` (Cohere's), \
          `/rerank` (TEI's) and `/v1/ranking` (NIM's); `POST /tokenize` and `/detokenize`; `GET /v1/models`, `/health` and `/metrics`. A conversation is counted through the \
          tokenizer's chat template, or as the sum of its contents when there is none; `instructions` and `system` are its system message. \

@@ -95,6 +95,9 @@ pub(crate) fn too_long(max_model_len: u64, prompt: u64, output: u64, api: Api) -
         Api::Completions => "prompt",
         Api::Chat | Api::Messages => "messages",
         Api::Responses => "input",
+        Api::Tgi { .. } => "inputs",
+        Api::Sglang => "text",
+        Api::Solido => "query",
     };
     let total = prompt.saturating_add(output);
     Refusal::bad(format!(

@@ -18,16 +18,29 @@ pub(crate) enum Api {
     Responses,
     /// Anthropic's messages.
     Messages,
+    /// Hugging Face's TGI, which streams at a path of its own.
+    Tgi {
+        /// It is that path.
+        streams: bool,
+    },
+    /// SGLang's native API.
+    Sglang,
+    /// Solido's.
+    Solido,
 }
 
 impl Api {
-    /// The API that is served at `path`.
-    pub(crate) fn at(path: &str) -> Option<Self> {
+    /// The API that is served at `path`. At one of them are two, which a body tells apart.
+    pub(crate) fn at(path: &str, body: &[u8]) -> Option<Self> {
         match path {
             "/v1/chat/completions" => Some(Self::Chat),
             "/v1/completions" => Some(Self::Completions),
             "/v1/responses" => Some(Self::Responses),
             "/v1/messages" => Some(Self::Messages),
+            "/generate" if has_text(body) => Some(Self::Sglang),
+            "/generate" => Some(Self::Tgi { streams: false }),
+            "/generate_stream" => Some(Self::Tgi { streams: true }),
+            "/rag/api/prompt" => Some(Self::Solido),
             _ => None,
         }
     }
@@ -38,6 +51,9 @@ impl Api {
             Self::Completions => "completions",
             Self::Responses => "responses",
             Self::Messages => "messages",
+            Self::Tgi { .. } => "huggingface_generate",
+            Self::Sglang => "sglang_generate",
+            Self::Solido => "solido_rag",
         }
     }
 
@@ -47,19 +63,54 @@ impl Api {
             Self::Chat | Self::Messages => "messages",
             Self::Completions => "prompt",
             Self::Responses => "input",
+            Self::Tgi { .. } => "inputs",
+            Self::Sglang => "text",
+            Self::Solido => "query",
         }
     }
 
     /// Whether answers may begin with reasoning.
     pub(crate) const fn reasons(self) -> bool {
-        !matches!(self, Self::Completions)
+        matches!(self, Self::Chat | Self::Responses | Self::Messages)
     }
+
+    /// Whether a request names its model.
+    const fn names_model(self) -> bool {
+        !matches!(self, Self::Tgi { .. } | Self::Sglang)
+    }
+}
+
+/// Whether a body has SGLang's prompt.
+fn has_text(body: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Prompt<'a> {
+        #[serde(borrow)]
+        text: Option<&'a RawValue>,
+    }
+    serde_json::from_slice(body).is_ok_and(|prompt: Prompt<'_>| prompt.text.is_some())
+}
+
+/// Limits of TGI and SGLang, which are in an object of their own.
+#[derive(Default, Deserialize)]
+struct Sampling {
+    max_new_tokens: Option<u64>,
+    min_new_tokens: Option<u64>,
+    ignore_eos: Option<bool>,
 }
 
 /// The fields looked at. Texts that need counting stay raw: equal texts are counted once.
 #[derive(Deserialize)]
 struct Body<'a> {
     model: Option<String>,
+    inference_model: Option<String>,
+    #[serde(borrow)]
+    inputs: Option<&'a RawValue>,
+    #[serde(borrow)]
+    text: Option<&'a RawValue>,
+    #[serde(borrow)]
+    query: Option<&'a RawValue>,
+    parameters: Option<Sampling>,
+    sampling_params: Option<Sampling>,
     #[serde(borrow)]
     messages: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -128,11 +179,23 @@ impl<'a> Ask<'a> {
         if config.strict {
             refuse_unknown(api, body)?;
         }
-        let model = parsed.model.unwrap_or_default();
-        if model.is_empty() {
-            return Err(Refusal::bad("the field 'model' is missing"));
+        let (field, model) = match api {
+            Api::Solido => ("inference_model", parsed.inference_model),
+            _ => ("model", parsed.model),
+        };
+        let model = model.unwrap_or_default();
+        if api.names_model() {
+            if model.is_empty() {
+                return Err(Refusal::bad(format!("the field '{field}' is missing")));
+            }
+            known_model(&config.models, Some(&model))?;
         }
-        known_model(&config.models, Some(&model))?;
+        let sampling = match api {
+            Api::Tgi { .. } => parsed.parameters,
+            Api::Sglang => parsed.sampling_params,
+            _ => None,
+        };
+        let sampling = sampling.unwrap_or_default();
         if parsed.n.unwrap_or(1) != 1 {
             return Err(Refusal::bad("one choice per prompt is served here: n must be 1"));
         }
@@ -146,9 +209,18 @@ impl<'a> Ask<'a> {
                 (parsed.input, parsed.instructions, parsed.max_output_tokens, "max_output_tokens")
             }
             Api::Messages => (parsed.messages, parsed.system, parsed.max_tokens, "max_tokens"),
+            Api::Tgi { .. } => (parsed.inputs, None, sampling.max_new_tokens, "max_new_tokens"),
+            Api::Sglang => (parsed.text, None, sampling.max_new_tokens, "max_new_tokens"),
+            Api::Solido => (parsed.query, None, parsed.max_tokens, "max_tokens"),
         };
         let missing = |field: &str| Refusal::bad(format!("the field '{field}' is missing"));
         let input = input.ok_or_else(|| missing(api.input_field()))?;
+        if matches!(api, Api::Tgi { .. } | Api::Sglang) && !input.get().starts_with('"') {
+            return Err(Refusal::bad(format!(
+                "one text is served here: '{}' must be a string",
+                api.input_field()
+            )));
+        }
         if api == Api::Messages && limit.is_none() {
             return Err(missing("max_tokens"));
         }
@@ -160,7 +232,7 @@ impl<'a> Ask<'a> {
         if limit == Some(0) {
             return Err(Refusal::bad(format!("{limit_name} must be at least 1, got 0")));
         }
-        let min_tokens = parsed.min_tokens.unwrap_or(0);
+        let min_tokens = sampling.min_new_tokens.or(parsed.min_tokens).unwrap_or(0);
         if let Some(limit) = limit.filter(|l| *l < min_tokens) {
             return Err(Refusal::bad(format!(
                 "min_tokens must be at most {limit_name}={limit}, got {min_tokens}"
@@ -169,12 +241,15 @@ impl<'a> Ask<'a> {
         let options = parsed.stream_options;
         Ok(Self {
             model,
-            stream: parsed.stream.unwrap_or(false),
+            stream: match api {
+                Api::Tgi { streams } => streams,
+                _ => parsed.stream.unwrap_or(false),
+            },
             include_usage: options.as_ref().and_then(|o| o.include_usage).unwrap_or(false),
             continuous_usage: options.as_ref().and_then(|o| o.continuous_usage_stats).unwrap_or(false),
             limit,
             min_tokens,
-            ignore_eos: parsed.ignore_eos.unwrap_or(false),
+            ignore_eos: sampling.ignore_eos.or(parsed.ignore_eos).unwrap_or(false),
             input: input.get(),
             system: given(system),
             tools: given(parsed.tools),
@@ -267,12 +342,51 @@ mod tests {
         }
     }
 
+    #[test]
+    fn plain_texts_are_generated_from_under_three_names() {
+        let config = SimConfig::default();
+        let body = br#"{"inputs":"hi","parameters":{"max_new_tokens":7,"ignore_eos":true},"stream":true}"#;
+        let api = Api::at("/generate", body).expect("served");
+        let ask = Ask::parse(api, body, &config).expect("a good body");
+        assert_eq!((api, ask.input, ask.limit), (Api::Tgi { streams: false }, "\"hi\"", Some(7)));
+        assert_eq!((ask.stream, ask.ignore_eos), (false, true), "its path says whether it streams");
+        let api = Api::at("/generate_stream", body).expect("served");
+        assert!(Ask::parse(api, body, &config).expect("a good body").stream);
+        let body =
+            br#"{"text":"hi","sampling_params":{"max_new_tokens":7,"min_new_tokens":2},"stream":true}"#;
+        let api = Api::at("/generate", body).expect("served");
+        let ask = Ask::parse(api, body, &config).expect("a good body");
+        assert_eq!(
+            (api, ask.input, ask.limit, ask.min_tokens, ask.stream),
+            (Api::Sglang, "\"hi\"", Some(7), 2, true)
+        );
+        let body = br#"{"query":["a","b"],"filters":{},"inference_model":"m"}"#;
+        let api = Api::at("/rag/api/prompt", body).expect("served");
+        let ask = Ask::parse(api, body, &config).expect("a good body");
+        assert_eq!((api, ask.input, ask.model.as_str()), (Api::Solido, r#"["a","b"]"#, "m"));
+        for (api, body, word) in [
+            (Api::Tgi { streams: true }, r#"{"inputs":["a","b"]}"#, "must be a string"),
+            (Api::Sglang, r#"{"text":["a"]}"#, "must be a string"),
+            (Api::Tgi { streams: true }, "{}", "'inputs'"),
+            (
+                Api::Sglang,
+                r#"{"text":"a","sampling_params":{"max_new_tokens":0}}"#,
+                "max_new_tokens must be at least 1",
+            ),
+            (Api::Solido, r#"{"query":[]}"#, "'inference_model'"),
+            (Api::Solido, r#"{"inference_model":"m"}"#, "'query'"),
+        ] {
+            let (status, message) = parse(api, body, "").expect_err(body);
+            assert!(status == 400 && message.contains(word), "{message}");
+        }
+    }
+
     proptest::proptest! {
         #[test]
         fn no_body_is_too_strange(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..200), cut in 0usize..120) {
             let good = r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"max_tokens":3,"stream":true,"n":1}"#;
             for body in [&bytes[..], &good.as_bytes()[..cut.min(good.len())]] {
-                for api in [Api::Chat, Api::Completions, Api::Responses, Api::Messages] {
+                for api in [Api::Chat, Api::Completions, Api::Responses, Api::Messages, Api::Tgi { streams: true }, Api::Sglang, Api::Solido] {
                     if let Err(refusal) = Ask::parse(api, body, &SimConfig::default()) {
                         proptest::prop_assert!((400..500).contains(&refusal.status));
                     }

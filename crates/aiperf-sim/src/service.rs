@@ -73,7 +73,7 @@ impl Server {
         let arrival_ns = if arrival_ns == 0 { body_ns } else { arrival_ns };
         let mut entry = self.capture.as_ref().map(|c| c.take(&head, &body, arrival_ns));
         let path = head.uri.path().trim_end_matches('/');
-        let asked = Api::at(path).map(Asked::Text).or_else(|| ScoreApi::at(path).map(Asked::Scores));
+        let asked = Api::at(path, &body).map(Asked::Text).or_else(|| ScoreApi::at(path).map(Asked::Scores));
         let Some(asked) = asked else {
             if self.tokenizes(path) {
                 return self.tokenize(&head.method, path, body, entry, control).await;
@@ -156,10 +156,12 @@ impl Server {
             let refusal = Refusal::bad("the header 'anthropic-version' is missing");
             return refuse(&refusal.told_by(api), Some(ticket), control);
         }
-        let ask = match Ask::parse(api, &body, &self.config) {
+        let mut ask = match Ask::parse(api, &body, &self.config) {
             Ok(ask) => ask,
             Err(refusal) => return refuse(&refusal.told_by(api), Some(ticket), control),
         };
+        // Its body has no word for it.
+        ask.stream |= api == Api::Solido && wants_events(&head.headers);
         ticket.note(|r| r.stream = ask.stream);
         let prompts = match self.count(api, &ask).await {
             Ok(prompts) => prompts,
@@ -306,7 +308,7 @@ impl Server {
             }
             self.count_finishes(&answer);
             let body = StreamBody::new(
-                self.stream_form(ask),
+                self.stream_form(api, ask),
                 answer,
                 Rc::clone(&self.words),
                 flows,
@@ -441,13 +443,16 @@ impl Server {
         response
     }
 
-    fn stream_form(&self, ask: &Ask<'_>) -> StreamForm {
+    fn stream_form(&self, api: Api, ask: &Ask<'_>) -> StreamForm {
         let form = self.config.usage;
         let asked = form == UsageForm::Asked && ask.include_usage;
         StreamForm {
             role: self.config.role_chunk,
             tokens_per_chunk: self.config.tokens_per_chunk,
-            usage_each: form == UsageForm::Continuous || (asked && ask.continuous_usage),
+            usage_each: form == UsageForm::Continuous
+                || (asked && ask.continuous_usage)
+                // It has counts in every event, asked or not.
+                || (api == Api::Sglang && form != UsageForm::None),
             usage_at_finish: form == UsageForm::Finish,
             usage_last: asked || matches!(form, UsageForm::Always | UsageForm::Continuous),
             done: self.config.done,
@@ -496,6 +501,11 @@ pub(crate) enum Part {
     Nothing,
     /// An error in its place.
     Failed,
+}
+
+/// Whether the client takes server-sent events alone.
+fn wants_events(headers: &http::HeaderMap) -> bool {
+    headers.get(header::ACCEPT).is_some_and(|accept| accept.as_bytes() == b"text/event-stream")
 }
 
 /// Whether a fault comes before there is an answer.

@@ -99,7 +99,8 @@ impl StreamBody {
             fault.after = fault.after.or(Some(chunks / 2));
         }
         let opening = match (answer.api, form.role) {
-            (Api::Completions, _) | (Api::Chat, RoleChunk::Off) => Opening::Gone,
+            (Api::Completions | Api::Tgi { .. } | Api::Sglang | Api::Solido, _)
+            | (Api::Chat, RoleChunk::Off) => Opening::Gone,
             (_, RoleChunk::Early) => Opening::Now,
             (_, RoleChunk::FirstToken) => Opening::BeforeFirst,
             // Responses and messages cannot do without their opening.
@@ -325,6 +326,10 @@ impl StreamBody {
         self.chunks += 1;
         if let Some(ticket) = &self.ticket {
             ticket.chunk(self.texts.iter().map(|t| t.sent).sum());
+        }
+        if to == self.answer.texts[text].tokens && self.answer.ends_with_token(text) {
+            self.texts[text].finished = true;
+            return Some((event, true));
         }
         Some((event, false))
     }

@@ -100,6 +100,26 @@ const MESSAGES: [&str; 17] = [
     "top_k",
 ];
 
+/// Fields of TGI's reference.
+const TGI: [&str; 3] = ["inputs", "parameters", "stream"];
+/// Fields of SGLang's reference for texts.
+const SGLANG: [&str; 12] = [
+    "image_data",
+    "input_embeds",
+    "input_ids",
+    "logprob_start_len",
+    "lora_path",
+    "return_logprob",
+    "return_text_in_logprobs",
+    "rid",
+    "sampling_params",
+    "stream",
+    "text",
+    "top_logprobs_num",
+];
+/// Fields that AIPerf sends to Solido.
+const SOLIDO: [&str; 3] = ["filters", "inference_model", "query"];
+
 /// Refuses a body with fields that its API does not know.
 pub(crate) fn refuse_unknown(api: Api, body: &[u8]) -> Result<(), Refusal> {
     let fields: Map<String, Value> = serde_json::from_slice(body).map_err(|e| Refusal::wrong(&e))?;
@@ -108,6 +128,9 @@ pub(crate) fn refuse_unknown(api: Api, body: &[u8]) -> Result<(), Refusal> {
         Api::Completions => (&COMMON, &COMPLETIONS),
         Api::Responses => (&[], &RESPONSES),
         Api::Messages => (&["top_p"], &MESSAGES),
+        Api::Tgi { .. } => (&[], &TGI),
+        Api::Sglang => (&[], &SGLANG),
+        Api::Solido => (&["stream"], &SOLIDO),
     };
     refuse_others(&fields, &[common, own])
 }

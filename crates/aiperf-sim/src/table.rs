@@ -115,6 +115,13 @@ pub static OPTIONS: &[SimOption] = &[
     },
     SimOption { key: "done", default: "on", range: SWITCH, doc: "Whether a stream ends with data: [DONE]." },
     SimOption {
+        key: "sglang-pieces",
+        default: "off",
+        range: SWITCH,
+        doc: "Whether events of SGLang's /generate hold what is new (as with its --incremental-streaming-output) or the whole text \
+              so far.",
+    },
+    SimOption {
         key: "incomplete-event",
         default: "off",
         range: SWITCH,

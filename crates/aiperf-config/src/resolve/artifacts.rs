@@ -61,7 +61,7 @@ impl Resolver<'_> {
         if models.len() > 1 {
             model.push_str("_multi");
         }
-        let kind = self.settings.text_or_default(Id::EndpointType);
+        let kind = self.endpoint_kind().name();
         let load = phases.iter().find(|p| p.kind == PhaseKind::Profiling).map(load).unwrap_or_default();
         format!("{model}-openai-{kind}-{load}")
     }

@@ -15,6 +15,10 @@ use crate::settings::Settings;
 /// Different prompts when neither their number nor a number of requests is given; AIPerf's.
 const DEFAULT_ENTRIES: u64 = 100;
 
+/// Why nothing goes into the bodies of a data set.
+const PAYLOADS: &str =
+    "the bodies of raw_payload are sent as they are; write it into them, or drop one of the two";
+
 /// What only prompts made here have.
 const SYNTHETIC: &[Id] = &[
     Id::Isl,
@@ -76,10 +80,14 @@ impl Resolver<'_> {
                 "the prompts of a file are sent as they are; drop one of the two",
             );
         }
-        self.check_file(&path)?;
+        let format = if self.has_payloads() { FileFormat::RawPayload } else { FileFormat::SingleTurn };
+        if format == FileFormat::RawPayload {
+            self.refuse_around_payloads();
+        }
+        self.check_file(&path, format)?;
         Some(DatasetPlan::File(FilePlan {
             path,
-            format: FileFormat::SingleTurn,
+            format,
             osl,
             entries: self.settings.int(Id::Entries).map(|n| usize::try_from(n).unwrap_or(usize::MAX)),
             ignore_timestamps: self.settings.is_on(Id::NoFixedSchedule),
@@ -127,8 +135,27 @@ impl Resolver<'_> {
         phases.map(|phase| of_phase(&phase.settings)).try_fold(0u64, |sum, n| Some(sum.saturating_add(n?)))
     }
 
-    fn check_file(&mut self, path: &Path) -> Option<()> {
+    /// What would be put into bodies that are sent as they are.
+    fn refuse_around_payloads(&mut self) {
+        for id in [Id::Osl, Id::OslStddev, Id::OslShape, Id::LegacyMaxTokens, Id::CacheBust]
+            .into_iter()
+            .chain(super::context::SYSTEM_PROMPTS)
+        {
+            self.exclude(id, Id::DatasetFormat, PAYLOADS);
+        }
+        let mut extra = self.settings.extra();
+        if self.endpoint_kind() == aiperf_core::plan::EndpointKind::Raw {
+            // Says where answers have their content.
+            extra.shift_remove("response_field");
+        }
+        if !extra.is_empty() {
+            self.exclude(Id::ExtraInputs, Id::DatasetFormat, PAYLOADS);
+        }
+    }
+
+    fn check_file(&mut self, path: &Path, format: FileFormat) -> Option<()> {
         let problem = match std::fs::metadata(path) {
+            Ok(found) if found.is_dir() && format == FileFormat::RawPayload => return Some(()),
             Ok(found) if found.is_dir() => "is a folder; single_turn reads one file".to_owned(),
             Ok(_) => return Some(()),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => "does not exist".to_owned(),

@@ -53,6 +53,7 @@ impl Resolver<'_> {
             self.notes
                 .push(format!("{place} has no effect: an answer of endpoint type '{kind}' comes whole"));
         }
+        let unformed = self.unformed();
         let settings = self.settings;
         let limit = |id: Id| settings.float(id).map(seconds_to_ns);
         let servers = servers?;
@@ -73,7 +74,9 @@ impl Resolver<'_> {
             timeout_ns: seconds_to_ns(settings.float_or_default(Id::RequestTimeout)),
             api_key,
             headers: settings.headers().iter().map(|(n, v)| (n.clone(), Secret::new(v.as_str()))).collect(),
-            extra: settings.extra(),
+            extra: unformed.extra,
+            template: unformed.template,
+            response_field: unformed.response_field,
             legacy_max_tokens: settings.is_on(Id::LegacyMaxTokens),
             server_token_count: settings.is_on(Id::ServerTokenCount),
             reuse: match settings.text_or_default(Id::ConnectionReuse).as_str() {
@@ -109,7 +112,12 @@ impl Resolver<'_> {
     }
 
     pub(super) fn endpoint_kind(&self) -> EndpointKind {
-        kind_of(&self.whole.text_or_default(Id::EndpointType))
+        match self.whole.text(Id::EndpointType) {
+            Some(word) => kind_of(word),
+            // As in AIPerf, a template needs no type beside it.
+            None if self.template_text().is_some() => EndpointKind::Template,
+            None => EndpointKind::Chat,
+        }
     }
 
     /// An option that only concerns requests made of messages, if it is there and they are not.

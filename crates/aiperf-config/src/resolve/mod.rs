@@ -10,6 +10,7 @@ mod phases;
 mod rankings;
 mod slos;
 mod turns;
+mod unformed;
 
 use std::borrow::Cow;
 use std::path::Path;

@@ -176,15 +176,20 @@ impl EndpointKind {
     }
 
     /// A server puts the tokenizer's own specials (BOS) around each text: not inside messages, whose template brings its own, nor
-    /// around a query and its passages, which it joins in its own way.
+    /// around a query and its passages, which it joins in its own way. Of bodies that are not ours nothing is known.
     pub const fn adds_specials(self) -> bool {
-        !self.has_messages() && !self.is_ranking()
+        !self.has_messages() && !self.is_ranking() && !matches!(self, Self::Raw)
     }
 
     /// A request is a list of messages with roles, which the server puts through its chat template; otherwise it is plain
     /// text, which it puts behind the tokenizer's own specials (BOS).
     pub const fn has_messages(self) -> bool {
         matches!(self, Self::Chat | Self::Responses | Self::Messages | Self::ChatEmbeddings)
+    }
+
+    /// All texts of a turn become one, with blanks between them: its tokens are not the sum of theirs.
+    pub const fn joins_texts(self) -> bool {
+        matches!(self, Self::HuggingfaceGenerate | Self::SglangGenerate)
     }
 
     /// The field of a request that holds its messages.
@@ -296,6 +301,24 @@ pub struct ClientCertificate {
     pub key: PathBuf,
 }
 
+/// A template that bodies are made by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TemplatePlan {
+    /// Its text.
+    pub body: String,
+    /// Where it is written, for errors.
+    pub origin: String,
+}
+
+/// Where answers have their content.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResponseField {
+    /// A JMESPath expression.
+    pub expression: String,
+    /// Where it is written, for errors.
+    pub origin: String,
+}
+
 /// Where requests go and in which form.
 #[derive(Debug, Clone)]
 pub struct EndpointPlan {
@@ -323,6 +346,10 @@ pub struct EndpointPlan {
     pub headers: Vec<(String, Secret)>,
     /// Merged into every body after the API's own fields.
     pub extra: Map<String, Value>,
+    /// What makes the bodies of [`EndpointKind::Template`].
+    pub template: Option<TemplatePlan>,
+    /// Where the answers to [`EndpointKind::Template`] and [`EndpointKind::Raw`] have their content; `None` looks for it.
+    pub response_field: Option<ResponseField>,
     /// `max_tokens` in place of `max_completion_tokens` for chat.
     pub legacy_max_tokens: bool,
     /// ISL and OSL come from the server's usage.
@@ -370,6 +397,8 @@ impl EndpointPlan {
             api_key: None,
             headers: Vec::new(),
             extra: Map::new(),
+            template: None,
+            response_field: None,
             legacy_max_tokens: false,
             server_token_count: false,
             reuse: ConnectionReuse::Pooled,

@@ -95,7 +95,7 @@ impl Row {
 }
 
 /// What the JSON parser says, without the line number it counts in this one line.
-fn broken(error: &serde_json::Error) -> Placed {
+pub(crate) fn broken(error: &serde_json::Error) -> Placed {
     if error.is_eof() {
         return (Some(error.column()), RowProblem::Truncated);
     }
@@ -185,7 +185,7 @@ fn wrong(field: &'static str, wanted: &'static str, found: &Value) -> RowProblem
 }
 
 /// A value as JSON, shortened.
-fn shown(value: &Value) -> String {
+pub(crate) fn shown(value: &Value) -> String {
     aiperf_core::text::for_terminal(&value.to_string(), SHOWN)
 }
 

@@ -5,7 +5,7 @@
 //! under it, which is an error that names the row.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -16,6 +16,7 @@ use aiperf_rng::{Key, Stream};
 use serde_json::{Map, Value};
 
 use super::index::{Grouper, Groups, Rows};
+use super::lines;
 use super::ranked::Fitness;
 use super::row::{Placed, Row};
 use super::starts::Starts;
@@ -26,9 +27,6 @@ use crate::models::Models;
 use crate::spread::draw_length;
 use crate::workload::{Visit, Workload, WorkloadFacts, WorkloadKind};
 
-const BUFFER: usize = 1 << 20;
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
-const GZIP: &[u8] = b"\x1f\x8b";
 /// Most unknown keys named.
 const MOST_NAMED: usize = 8;
 
@@ -64,11 +62,7 @@ impl SingleTurnFile {
             return Err(DataError::NoEntries);
         }
         let path = set.path.clone();
-        let read = |source| DataError::Read { path: path.clone(), source };
-        let file = File::open(&path).map_err(read)?;
-        if !file.metadata().map_err(read)?.is_file() {
-            return Err(DataError::NotAFile { path });
-        }
+        let file = lines::open(&path)?;
         let mut scan = Scan::new(&path, set.ignore_timestamps, plan.endpoint.kind);
         scan.whole(&file)?;
         let told = scan.untimed_note().into_iter().chain(scan.fitness.notes(&path));
@@ -103,7 +97,8 @@ impl SingleTurnFile {
             file.seek(SeekFrom::Start(bytes.start)).map_err(read)?;
             file.read_exact(&mut line).map_err(read)?;
         }
-        Row::parse(line.trim_ascii()).map_err(|placed| placed_error(&self.path, self.rows.line(row), placed))
+        Row::parse(line.trim_ascii())
+            .map_err(|placed| lines::placed_error(&self.path, self.rows.line(row), placed))
     }
 
     fn turn(&self, row: usize, number: usize) -> Result<(Turn, Option<String>), DataError> {
@@ -244,45 +239,20 @@ impl<'a> Scan<'a> {
     }
 
     fn whole(&mut self, file: &File) -> Result<(), DataError> {
-        let mut reader = BufReader::with_capacity(BUFFER, file);
-        let (mut at, mut number) = (0u64, 0u64);
-        let mut line = Vec::new();
-        loop {
-            line.clear();
-            let read = reader
-                .read_until(b'\n', &mut line)
-                .map_err(|source| DataError::Read { path: self.path.to_owned(), source })?;
-            if read == 0 {
-                break;
-            }
-            number += 1;
-            let end = at + read as u64;
-            let mut start = at;
-            let mut bytes = line.as_slice();
-            if number == 1 {
-                if bytes.starts_with(GZIP) {
-                    return Err(DataError::Compressed { path: self.path.to_owned() });
-                }
-                if let Some(rest) = bytes.strip_prefix(BYTE_ORDER_MARK) {
-                    bytes = rest;
-                    start += BYTE_ORDER_MARK.len() as u64;
-                }
-            }
-            if !bytes.trim_ascii().is_empty() {
-                self.line(number, bytes).map_err(|placed| placed_error(self.path, number, placed))?;
-                self.rows.push(number, start, end);
-            }
-            at = end;
-        }
+        let path = self.path;
+        lines::each(path, file, |line| {
+            self.line(line.number, line.row()).map_err(|placed| line.error(path, placed))?;
+            self.rows.push(line.number, line.start, line.end);
+            Ok(())
+        })?;
         if self.rows.len() == 0 {
             return Err(DataError::EmptyFile { path: self.path.to_owned() });
         }
         Ok(())
     }
 
-    fn line(&mut self, number: u64, bytes: &[u8]) -> Result<(), Placed> {
-        let indent = bytes.len() - bytes.trim_ascii_start().len();
-        let row = Row::parse(bytes.trim_ascii()).map_err(|(column, p)| (column.map(|c| c + indent), p))?;
+    fn line(&mut self, number: u64, row: &[u8]) -> Result<(), Placed> {
+        let row = Row::parse(row)?;
         self.fitness.check(&row, number).map_err(|problem| (None, problem))?;
         let at_ns = row.at_ns.filter(|_| !self.ignore_timestamps);
         if at_ns.is_some() {
@@ -316,10 +286,6 @@ impl<'a> Scan<'a> {
             "{file}: line {line} has a timestamp and the first row has none, so the file is no schedule of its own"
         ))
     }
-}
-
-fn placed_error(path: &Path, line: u64, (column, problem): Placed) -> DataError {
-    DataError::Row { path: path.to_owned(), line, column, problem }
 }
 
 /// One line for all keys that no field has.

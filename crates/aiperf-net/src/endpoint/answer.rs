@@ -2,22 +2,26 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::Arc;
 
 use aiperf_core::exchange::Exchange;
 use aiperf_core::outcome::{Disposition, Failure};
 use aiperf_core::plan::EndpointKind;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::chunk::{Channel, Envelope, Piece, with_object};
+use super::detect::Extraction;
 use super::event::Said;
+use super::grown::Grown;
 use super::scores::{self, Results};
-use super::{Answer, AnswerChunk, chat, completions, error, messages, responses};
+use super::{Answer, AnswerChunk, chat, completions, error, generate, messages, responses};
 use crate::sse::{SseEvent, SseScanner};
 use crate::usage::read_usage;
 
-/// Reads `exchange` as an answer of the API `kind`.
-pub(super) fn read(kind: EndpointKind, exchange: &Exchange) -> Answer {
-    let mut reader = Reader::new(kind);
+/// Reads `exchange` as an answer of the API `kind`; `rule` says where an API that has no form of its own has its content.
+pub(super) fn read(kind: EndpointKind, rule: Option<&Arc<Extraction>>, exchange: &Exchange) -> Answer {
+    let mut reader = Reader::new(kind, rule.cloned());
     let status_is_good = exchange.status.is_some_and(|s| (200..300).contains(&s));
     if status_is_good {
         if is_event_stream(exchange.content_type.as_deref()) {
@@ -47,7 +51,9 @@ fn is_event_stream(content_type: Option<&str>) -> bool {
 /// What has been read so far of a body of lifetime `'b`.
 pub(super) struct Reader<'b> {
     kind: EndpointKind,
-    answer: Answer,
+    /// Where content is, for an API that has no form of its own.
+    rule: Option<Arc<Extraction>>,
+    pub(super) answer: Answer,
     server_error: Option<Failure>,
     /// Index of the choice that is followed: that of the first one seen.
     followed: Option<i64>,
@@ -67,12 +73,15 @@ pub(super) struct Reader<'b> {
     usage: Map<String, Value>,
     /// Why an answer that was read has no vectors or scores.
     no_results: Option<Failure>,
+    /// What events hold, for APIs that do not say it.
+    pub(super) grown: Grown,
 }
 
 impl<'b> Reader<'b> {
-    pub(super) fn new(kind: EndpointKind) -> Self {
+    pub(super) fn new(kind: EndpointKind, rule: Option<Arc<Extraction>>) -> Self {
         Self {
             kind,
+            rule,
             answer: Answer::default(),
             server_error: None,
             followed: None,
@@ -84,6 +93,7 @@ impl<'b> Reader<'b> {
             parts: responses::Parts::default(),
             usage: Map::new(),
             no_results: None,
+            grown: Grown::default(),
         }
     }
 
@@ -197,7 +207,19 @@ impl<'b> Reader<'b> {
         if self.kind.is_embedding() || self.kind.is_ranking() {
             return self.scored(json, at_ns).map(|()| None);
         }
-        let found = with_object(json, |text| {
+        if let Some(rule) = self.rule.clone() {
+            let said = rule.said(json)?;
+            if let Found::Error(tree) = self.said(json, said, false, at_ns) {
+                self.fail(error::object(&tree));
+            }
+            return Ok(None);
+        }
+        // Two APIs answer a list of prompts with a list, and one of them a single prompt too.
+        let one = match self.kind {
+            EndpointKind::HuggingfaceGenerate | EndpointKind::SglangGenerate => first_of(json),
+            _ => json,
+        };
+        let found = with_object(one, |text| {
             Ok(match self.kind {
                 EndpointKind::Chat | EndpointKind::Completions => {
                     self.envelope(json, serde_json::from_str(text)?, at_ns)
@@ -212,6 +234,23 @@ impl<'b> Reader<'b> {
                     let event: messages::Event<'_> = serde_json::from_str(text)?;
                     let typed = event.is_typed();
                     self.said(json, messages::said(text, event, name), typed, at_ns)
+                }
+                EndpointKind::HuggingfaceGenerate => {
+                    let said = generate::tgi_said(serde_json::from_str(text)?, self.answer.chunks.is_empty());
+                    self.said(json, said, false, at_ns)
+                }
+                EndpointKind::SglangGenerate => {
+                    let (said, index, news) = generate::sglang_said(serde_json::from_str(text)?);
+                    if *self.followed.get_or_insert(index) == index {
+                        self.grown(&news.0, at_ns);
+                        self.said(json, said, false, at_ns)
+                    } else {
+                        Found::Answer(None)
+                    }
+                }
+                EndpointKind::SolidoRag => {
+                    let said = generate::solido_said(serde_json::from_str(text)?);
+                    self.said(json, said, true, at_ns)
                 }
                 other => unreachable!("{} is refused by the configuration", other.name()),
             })
@@ -239,6 +278,9 @@ impl<'b> Reader<'b> {
         if let Some(piece) = &said.piece {
             only = place_of(json, piece).filter(|_| plain);
             self.chunk(piece, at_ns);
+        }
+        if said.bare {
+            self.chunk(&Piece::prose("".into()), at_ns);
         }
         if let Some(usage) = said.usage {
             self.usage.extend(usage);
@@ -331,7 +373,7 @@ impl<'b> Reader<'b> {
         Found::Answer(only.filter(|_| plain))
     }
 
-    fn chunk(&mut self, piece: &Piece<'_>, at_ns: u64) {
+    pub(super) fn chunk(&mut self, piece: &Piece<'_>, at_ns: u64) {
         let start = self.answer.text.len();
         self.answer.text.push_str(&piece.text);
         self.answer.reasoning.push_str(&piece.reasoning);
@@ -377,7 +419,19 @@ impl<'b> Reader<'b> {
         } else if self.choices == 0 {
             format!("nothing in the answer has a type that the {} API knows", self.kind.name()).into()
         } else {
-            "no chunk has text, reasoning or a tool call".into()
+            match self.kind {
+                EndpointKind::HuggingfaceGenerate => {
+                    "neither 'generated_text' nor the text of a token says anything".into()
+                }
+                EndpointKind::SglangGenerate => "no 'text' says anything".into(),
+                EndpointKind::SolidoRag => "no 'content' says anything".into(),
+                EndpointKind::Template | EndpointKind::Raw => {
+                    let body = String::from_utf8_lossy(&exchange.body);
+                    let rule = self.rule.as_ref().and_then(|rule| rule.sole_expression());
+                    error::not_found(rule, &body).into()
+                }
+                _ => "no chunk has text, reasoning or a tool call".into(),
+            }
         };
         Some(error::empty(&what))
     }
@@ -402,6 +456,15 @@ impl Frame<'_> {
         let plain = |b: &u8| !matches!(b, b'"' | b'\\' | 0..=0x1f);
         std::str::from_utf8(text).ok().filter(|t| !t.is_empty() && t.as_bytes().iter().all(plain))
     }
+}
+
+/// The first element of a list; anything else as it is.
+fn first_of(json: &str) -> &str {
+    if !json.trim_start().starts_with('[') {
+        return json;
+    }
+    let list: Result<Vec<&RawValue>, _> = serde_json::from_str(json);
+    list.ok().and_then(|list| list.first().map(|first| first.get())).unwrap_or(json)
 }
 
 /// Where `text` lies in `json`; `None` for a text that was put together elsewhere.

@@ -17,6 +17,12 @@ pub(super) enum Field<'a> {
     Prompt(&'a Turn),
     /// All texts of a turn as a list, however many they are.
     Inputs(&'a Turn),
+    /// All texts, joined by blanks.
+    Joined(&'a Turn),
+    /// Names and values that are always the same.
+    Fixed(&'static [(&'static str, &'static str)]),
+    /// Parameters of the generation in an object of their own.
+    Sampling(Sampling<'a>),
     Text(&'a str),
     /// A text that is the only field of an object: `{"text": …}`.
     InObject(&'a str),
@@ -29,6 +35,13 @@ pub(super) enum Field<'a> {
     Json(&'a Value),
     /// `stream_options` of the author's, with `include_usage` added.
     StreamOptions(Option<&'a Map<String, Value>>),
+}
+
+/// Parameters of a generation: the limit, and what is laid over it.
+#[derive(Debug)]
+pub(super) struct Sampling<'a> {
+    pub(super) limit: Option<u64>,
+    pub(super) extra: &'a Map<String, Value>,
 }
 
 /// The fields of a body, in order, each name once.
@@ -96,6 +109,10 @@ impl<'a> Fields<'a> {
     }
 }
 
+fn filled_texts(turn: &Turn) -> impl Iterator<Item = &str> {
+    turn.texts.iter().map(String::as_str).filter(|t| !t.is_empty())
+}
+
 /// Python's truth of a value, which decides whether the author's `stream` means a stream.
 fn truthy(field: &Field<'_>) -> bool {
     match field {
@@ -125,6 +142,18 @@ impl Serialize for Field<'_> {
                 }
             }
             Self::Inputs(turn) => s.collect_seq(turn.texts.iter().filter(|t| !t.is_empty())),
+            Self::Joined(turn) => s.serialize_str(&filled_texts(turn).collect::<Vec<_>>().join(" ")),
+            Self::Fixed(pairs) => s.collect_map(pairs.iter().copied()),
+            Self::Sampling(Sampling { limit, extra }) => {
+                const LIMIT: &str = "max_new_tokens";
+                let own = limit.map(Value::from);
+                // In its place, whoever gives it.
+                let first = own.as_ref().map(|own| (LIMIT, extra.get(LIMIT).unwrap_or(own)));
+                let rest = extra.iter().map(|(name, value)| (name.as_str(), value));
+                s.collect_map(
+                    first.into_iter().chain(rest.filter(|(name, _)| own.is_none() || *name != LIMIT)),
+                )
+            }
             Self::Text(text) => s.serialize_str(text),
             Self::InObject(text) => InObject { text }.serialize(s),
             Self::Passages(turn) => s.collect_seq(turn.passages()),

@@ -168,6 +168,23 @@ pub(super) fn empty(what: &str) -> Failure {
     invalid(FailureKind::Empty, format!("no content: {what}"))
 }
 
+/// Why an answer without a form of its own has no content: where it was looked for, and a look at the answer.
+pub(super) fn not_found(expression: Option<&str>, body: &str) -> String {
+    let begins = for_terminal(body.trim(), EXCERPT_CHARS);
+    match expression {
+        Some(expression) => {
+            let expression = for_terminal(expression, EXCERPT_CHARS);
+            format!(
+                "the response field '{expression}' finds no text, vector or ranking in the answer, which begins: {begins}"
+            )
+        }
+        None => format!(
+            "no embeddings, rankings or text (text, content, response, output, result, choices) in the answer, which begins: {begins}; \
+             --response-field says where it is"
+        ),
+    }
+}
+
 /// An answer that is not the JSON it should be, with a look at it.
 pub(super) fn malformed(content_type: Option<&str>, streamed: bool, excerpt: &str) -> Failure {
     let excerpt = for_terminal(excerpt.trim(), EXCERPT_CHARS);

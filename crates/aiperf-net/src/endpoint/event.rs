@@ -24,6 +24,8 @@ pub(super) struct Said<'a> {
     pub(super) foreign: Option<String>,
     /// Its texts are no news if they come again.
     pub(super) once: bool,
+    /// There is content, and no text: vectors or scores.
+    pub(super) bare: bool,
 }
 
 impl<'a> Said<'a> {
@@ -37,7 +39,7 @@ impl<'a> Said<'a> {
 
     /// Whether there is nothing in it but, perhaps, texts, and the like of it says as much.
     pub(super) fn is_plain(&self) -> bool {
-        let Self { piece: _, usage, model, finish_reason, error, ends, foreign, once } = self;
+        let Self { piece: _, usage, model, finish_reason, error, ends, foreign, once, bare } = self;
         usage.is_none()
             && model.is_none()
             && finish_reason.is_none()
@@ -45,6 +47,7 @@ impl<'a> Said<'a> {
             && foreign.is_none()
             && !ends
             && !once
+            && !bare
     }
 }
 

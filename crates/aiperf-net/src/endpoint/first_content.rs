@@ -1,9 +1,12 @@
 //! When a stream's first content is there: text, reasoning or part of a tool call. Told while the stream still runs, by the same
 //! reader that reads the whole answer behind the run, so that both mean the same event.
 
+use std::sync::Arc;
+
 use aiperf_core::plan::EndpointKind;
 
 use super::answer::Reader;
+use super::detect::Extraction;
 use crate::sse::SseScanner;
 
 /// Looks for the first event with content in a body that grows.
@@ -15,8 +18,8 @@ pub(crate) struct FirstContent {
 
 impl FirstContent {
     /// Nothing looked at yet.
-    pub(crate) fn new(kind: EndpointKind) -> Self {
-        Self { scanner: SseScanner::new(), reader: Reader::new(kind) }
+    pub(crate) fn new(kind: EndpointKind, rule: Option<Arc<Extraction>>) -> Self {
+        Self { scanner: SseScanner::new(), reader: Reader::new(kind, rule) }
     }
 
     /// Reads the events that became whole since the last call; `body` is all that came so far. Whether there is content.
@@ -39,7 +42,7 @@ mod tests {
 
     /// How many bytes of `stream` have to come, one by one, until content is seen.
     fn seen_at(kind: EndpointKind, stream: &str) -> Option<usize> {
-        let mut first = FirstContent::new(kind);
+        let mut first = FirstContent::new(kind, None);
         (1..=stream.len()).find(|n| first.is_in(&stream.as_bytes()[..*n]))
     }
 

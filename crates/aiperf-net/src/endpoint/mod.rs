@@ -8,19 +8,25 @@ mod body;
 mod chat;
 mod chunk;
 mod completions;
+mod detect;
 mod error;
 mod event;
 mod first_content;
+mod generate;
+mod grown;
 mod mark;
 mod message;
 pub(crate) mod messages;
 mod responses;
 mod scores;
+mod template;
 mod texts;
 
 use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::Arc;
 
+pub(crate) use detect::Extraction;
 pub(crate) use first_content::FirstContent;
 
 use aiperf_core::conversation::{Marker, Turn};
@@ -29,6 +35,9 @@ use aiperf_core::outcome::Failure;
 use aiperf_core::plan::{EndpointKind, EndpointPlan, MarkerTarget};
 use aiperf_core::usage::Usage;
 use serde_json::{Map, Value};
+
+use self::body::{Field, Fields};
+use self::template::BodyTemplate;
 
 /// Why a turn has no request body.
 #[derive(Debug, thiserror::Error)]
@@ -59,6 +68,33 @@ pub enum EncodeError {
         /// What is wrong with it.
         problem: String,
     },
+    /// The user's template makes no body.
+    #[error("{origin}: the template{line} {problem}")]
+    Template {
+        /// Where the template is written.
+        origin: String,
+        /// ` (line 3)`, where a line of it is to blame.
+        line: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The path to the content of answers is none.
+    #[error("{origin}: '{expression}' is no JMESPath expression: {problem} (column {column})")]
+    ResponseField {
+        /// Where it is written.
+        origin: String,
+        /// The text.
+        expression: String,
+        /// Where it goes wrong, from 1.
+        column: usize,
+        /// What is wrong there.
+        problem: String,
+    },
+    /// Bodies come from the data set, and this turn has none.
+    #[error(
+        "the endpoint type raw sends the bodies of the data set, and the turn has none: give --input-file with --custom-dataset-type raw_payload"
+    )]
+    NoPayload,
 }
 
 /// One request's content, beside the API's form.
@@ -136,12 +172,32 @@ pub struct Endpoint {
     legacy_max_tokens: bool,
     asks_for_usage: bool,
     extra: Map<String, Value>,
+    template: Option<Arc<BodyTemplate>>,
+    rule: Option<Arc<Extraction>>,
 }
 
 impl Endpoint {
     /// The endpoint of `plan`.
+    ///
+    /// # Panics
+    /// Where [`open`](Self::open) tells of an error.
     pub fn new(plan: &EndpointPlan) -> Self {
-        Self {
+        Self::open(plan).expect("nothing of the user's is compiled for this plan")
+    }
+
+    /// The endpoint of `plan`, which may hold texts of the user's that are compiled.
+    ///
+    /// # Errors
+    /// A template or a response field that cannot be compiled.
+    pub fn open(plan: &EndpointPlan) -> Result<Self, EncodeError> {
+        Ok(Self {
+            template: match &plan.template {
+                Some(template) if plan.kind == EndpointKind::Template => {
+                    Some(Arc::new(BodyTemplate::new(template)?))
+                }
+                _ => None,
+            },
+            rule: rule(plan)?,
             kind: plan.kind,
             target: plan.url().join(path(plan)),
             streaming: plan.streaming,
@@ -152,7 +208,7 @@ impl Endpoint {
                 _ => false,
             },
             extra: plan.extra.clone(),
-        }
+        })
     }
 
     /// Which API it is.
@@ -165,7 +221,7 @@ impl Endpoint {
         &self.target
     }
 
-    /// Appends the JSON body of `request` to `out`. Gives where the elements of its list of messages stand in `out`, brackets
+    /// Appends the JSON body of `request` to `out`; a body of the data set's as it is. Gives where the elements of its list of messages stand in `out`, brackets
     /// excluded, if there is a list that history can go into: not for completions, nor when extra fields replaced it.
     ///
     /// The API's own fields come first, then the plan's extra fields, then the turn's; a later field replaces an earlier one
@@ -177,15 +233,38 @@ impl Endpoint {
         request: &Request<'_>,
         out: &mut Vec<u8>,
     ) -> Result<Option<Range<usize>>, EncodeError> {
+        if let Some(payload) = &request.turn.payload {
+            out.extend_from_slice(payload);
+            return Ok(None);
+        }
+        let rendered;
         let fields = match self.kind {
             EndpointKind::Chat => chat::fields(request, self.streaming, self.legacy_max_tokens),
             EndpointKind::Completions => completions::fields(request.turn, self.streaming),
             EndpointKind::Responses => responses::fields(request, self.streaming),
             EndpointKind::Messages => messages::fields(request, self.streaming),
             kind if kind.is_embedding() || kind.is_ranking() => scores::fields(kind, request)?,
+            EndpointKind::HuggingfaceGenerate => generate::tgi_fields(request.turn, &self.extra),
+            EndpointKind::SglangGenerate => {
+                generate::sglang_fields(request.turn, &self.extra, self.streaming)
+            }
+            EndpointKind::SolidoRag => generate::solido_fields(request.turn),
+            EndpointKind::Template => {
+                let template = self.template.as_ref().expect("a template has its plan");
+                rendered = template.render(request, self.streaming)?;
+                Fields::new(
+                    rendered.iter().map(|(name, value)| (name.as_str(), Field::Json(value))).collect(),
+                )
+            }
+            EndpointKind::Raw => return Err(EncodeError::NoPayload),
             other => unreachable!("{} is refused by the configuration", other.name()),
         };
-        let fields = fields.merged(&self.extra, &request.turn.extra);
+        // Those with parameters of their own have the plan's fields among them.
+        let none = Map::new();
+        let has_parameters =
+            matches!(self.kind, EndpointKind::HuggingfaceGenerate | EndpointKind::SglangGenerate);
+        let over_all = if has_parameters { &none } else { &self.extra };
+        let fields = fields.merged(over_all, &request.turn.extra);
         let fields = if self.asks_for_usage { fields.with_usage() } else { fields };
         let start = out.len();
         let list = fields.write(out).map_err(|source| EncodeError::Json { source })?;
@@ -280,8 +359,18 @@ impl Endpoint {
     /// answer that is not JSON, an answer without content. A stream that ends on the wire as it should is good even without
     /// `[DONE]` or a finish reason.
     pub fn read(&self, exchange: &Exchange) -> Answer {
-        answer::read(self.kind, exchange)
+        answer::read(self.kind, self.rule.as_ref(), exchange)
     }
+}
+
+/// Where an API that has no form of its own has its content; `None` for all others.
+pub(crate) fn rule(plan: &EndpointPlan) -> Result<Option<Arc<Extraction>>, EncodeError> {
+    if !matches!(plan.kind, EndpointKind::Template | EndpointKind::Raw) {
+        return Ok(None);
+    }
+    let field = plan.response_field.as_ref().map(|field| (field.expression.as_str(), field.origin.as_str()));
+    // AIPerf looks elsewhere for what a raw answer's field does not have, and nowhere else for a template's.
+    Ok(Some(Arc::new(Extraction::new(field, plan.kind == EndpointKind::Template)?)))
 }
 
 /// The path appended to the base URL.
@@ -295,6 +384,8 @@ pub(crate) fn path(plan: &EndpointPlan) -> &str {
 mod answer_tests;
 #[cfg(test)]
 mod event_tests;
+#[cfg(test)]
+mod generate_tests;
 #[cfg(test)]
 mod history_tests;
 #[cfg(test)]

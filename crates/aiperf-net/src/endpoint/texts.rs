@@ -24,6 +24,9 @@ pub(super) fn of(kind: EndpointKind, body: &[u8]) -> Vec<String> {
         walk_tools(&body, &mut out);
         if !messages {
             walk_plain(&body, &mut out);
+            if out.is_empty() {
+                walk_other(kind, &body, &mut out);
+            }
         }
     }
     out
@@ -95,7 +98,9 @@ fn walk_part(kind: EndpointKind, part: &Map<String, Value>, out: &mut Vec<String
             EndpointKind::Chat
             | EndpointKind::Completions
             | EndpointKind::Messages
-            | EndpointKind::ChatEmbeddings,
+            | EndpointKind::ChatEmbeddings
+            | EndpointKind::Template
+            | EndpointKind::Raw,
             "text",
         ) => out.extend(text(part)),
         (EndpointKind::Messages, "tool_use") => {
@@ -146,6 +151,23 @@ fn walk_plain(body: &Map<String, Value>, out: &mut Vec<String>) {
             out.extend(texts.map(str::to_owned));
         }
         _ => out.extend(body.get("inputs").and_then(Value::as_str).map(str::to_owned)),
+    }
+}
+
+/// What AIPerf does not know for a text.
+fn walk_other(kind: EndpointKind, body: &Map<String, Value>, out: &mut Vec<String>) {
+    let keys: &[&str] = match kind {
+        EndpointKind::SglangGenerate => &["text"],
+        EndpointKind::SolidoRag => &["query"],
+        EndpointKind::Template | EndpointKind::Raw => &["text", "texts", "query", "content"],
+        _ => &[],
+    };
+    for value in keys.iter().filter_map(|key| body.get(*key)) {
+        match value {
+            Value::String(text) => out.push(text.clone()),
+            Value::Array(list) => out.extend(list.iter().filter_map(|t| t.as_str().map(str::to_owned))),
+            _ => {}
+        }
     }
 }
 

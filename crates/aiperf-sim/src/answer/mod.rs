@@ -2,6 +2,7 @@
 //!
 //! A stream is: an opening, for each text its chunks and its finish, and a closing. Which of them has what is the API's affair.
 
+mod generate;
 mod messages;
 mod openai;
 mod responses;
@@ -89,6 +90,9 @@ pub(crate) struct Answer {
     usage: UsageForm,
     reasoning_field: &'static str,
     incomplete_event: bool,
+    sglang_pieces: bool,
+    /// Whether streams have an end mark.
+    done: bool,
     id: u128,
     /// What each event of chat and completions begins with; what a response or message says of itself.
     head: String,
@@ -127,6 +131,7 @@ impl Answer {
             }
             Api::Responses => responses::head(ask, id, created_s, &model),
             Api::Messages => (messages::head(id, &model), String::new()),
+            Api::Tgi { .. } | Api::Sglang | Api::Solido => Default::default(),
         };
         Self {
             api,
@@ -135,6 +140,8 @@ impl Answer {
             usage: config.usage,
             reasoning_field: config.reasoning_field,
             incomplete_event: config.incomplete_event,
+            sglang_pieces: config.sglang_pieces,
+            done: config.done,
             id,
             room: head.len() + 192,
             head,
@@ -185,6 +192,7 @@ impl Answer {
             Api::Chat | Api::Completions => self.openai_role(&mut out, usage),
             Api::Responses => self.responses_opening(&mut out),
             Api::Messages => self.messages_opening(&mut out, prompt),
+            Api::Tgi { .. } | Api::Sglang | Api::Solido => {}
         }
         out
     }
@@ -203,6 +211,9 @@ impl Answer {
             Api::Chat | Api::Completions => self.openai_chunk(&mut out, words, text, (from, to), role, usage),
             Api::Responses => self.responses_chunk(&mut out, words, (from, to)),
             Api::Messages => self.messages_chunk(&mut out, words, (from, to)),
+            Api::Tgi { .. } | Api::Sglang | Api::Solido => {
+                self.generate_chunk(&mut out, words, (from, to), usage);
+            }
         }
         out
     }
@@ -213,6 +224,7 @@ impl Answer {
             Api::Chat | Api::Completions => self.openai_finish(out, text, usage),
             Api::Responses => self.responses_finish(out, words),
             Api::Messages => self.messages_finish(out),
+            Api::Tgi { .. } | Api::Sglang | Api::Solido => self.generate_finish(out, words, usage),
         }
     }
 
@@ -227,6 +239,7 @@ impl Answer {
             Api::Chat | Api::Completions => {}
             Api::Responses => self.responses_closing(out, words, usage, whole),
             Api::Messages => self.messages_closing(out, usage),
+            Api::Tgi { .. } | Api::Sglang | Api::Solido => self.generate_closing(out, whole),
         }
     }
 
@@ -234,7 +247,8 @@ impl Answer {
     pub(crate) fn failure(&mut self, how: Failed) -> BytesMut {
         let mut out = self.buffer();
         match self.api {
-            Api::Chat | Api::Completions => openai::failure(&mut out, how),
+            Api::Tgi { .. } => generate::failure(&mut out),
+            Api::Chat | Api::Completions | Api::Sglang | Api::Solido => openai::failure(&mut out, how),
             Api::Responses => self.responses_failure(&mut out, how),
             Api::Messages => messages::failure(&mut out, how),
         }
@@ -249,6 +263,9 @@ impl Answer {
                 b"event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"delta\":\n\n"
             }
             Api::Messages => b"event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"delta\":\n\n",
+            Api::Tgi { .. } => b"data: {\"index\":1,\"token\":\n\n",
+            Api::Sglang => b"data: {\"text\":\n\n",
+            Api::Solido => b"data: {\"content\":\n\n",
         };
         BytesMut::from(text)
     }
@@ -262,6 +279,9 @@ impl Answer {
             Api::Chat | Api::Completions => self.openai_body(&mut out, words, usage, content, text),
             Api::Responses => self.responses_body(&mut out, words, usage, content, text),
             Api::Messages => self.messages_body(&mut out, words, usage, content, text),
+            Api::Tgi { .. } | Api::Sglang | Api::Solido => {
+                self.generate_body(&mut out, words, usage, content && text);
+            }
         }
         out.freeze()
     }
@@ -269,7 +289,8 @@ impl Answer {
     /// The body of an answer that failed within a 200.
     pub(crate) fn failed_body(&self) -> Bytes {
         match self.api {
-            Api::Chat | Api::Completions => openai::failed_body(),
+            Api::Tgi { .. } => generate::failed_body(),
+            Api::Chat | Api::Completions | Api::Sglang | Api::Solido => openai::failed_body(),
             Api::Responses => self.responses_failed_body(),
             Api::Messages => messages::failed_body(),
         }

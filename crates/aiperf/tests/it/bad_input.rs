@@ -92,7 +92,11 @@ fn values_out_of_range_are_shown_with_the_range() {
         ("--streaming", "=perhaps", "true or false"),
         ("--export-schema", "3", "a whole number from 1 to 2"),
         ("--arrival-pattern", "possion", "poisson, constant, gamma"),
-        ("--endpoint-type", "chatt", "chat, completions, responses, messages"),
+        (
+            "--endpoint-type",
+            "chatt",
+            "chat, completions, responses, messages, huggingface_generate, sglang_generate, solido_rag, template, raw",
+        ),
         ("--export-level", "all", "summary, records, raw"),
         ("--custom-endpoint", "v1/chat", "a path that starts with /"),
         ("--profile-export-prefix", "a/b", "a file name without folder"),
