@@ -420,7 +420,7 @@ fn line(material: &Material) -> Work {
         for _ in 0..n {
             out.clear();
             let meta = Meta::of(&ticket, &exchange, &ANCHOR, "session_004711", PHASE, Outcome::Completed);
-            jsonl::line(&mut out, black_box(&meta), black_box(&values), None);
+            jsonl::line(&mut out, black_box(&meta), black_box(&values), None, None);
             assert!(out.len() > 1000);
         }
     })
@@ -442,7 +442,7 @@ fn behind(material: &Material) -> Work {
             let answer = endpoint.read(black_box(&exchange));
             let values = recorder.record(&material.facts(&exchange, &answer));
             let meta = Meta::of(&ticket, &exchange, &ANCHOR, "session_004711", PHASE, Outcome::Completed);
-            jsonl::line(&mut out, &meta, &values, None);
+            jsonl::line(&mut out, &meta, &values, None, None);
             assert!(black_box(&out).len() > 1000);
         }
     })
@@ -476,6 +476,8 @@ fn export() -> Work {
                 zone: TimeZone::UTC,
                 title: "LLM Metrics",
                 length_forced: true,
+                show_trace_timing: false,
+                network: None,
                 lengths: None,
                 load: None,
                 targets: &[],

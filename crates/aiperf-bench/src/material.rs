@@ -138,6 +138,7 @@ impl Material {
             headers: Vec::new(),
             bytes_sent: 900,
             bytes_received: body.len() as u64 + 200,
+            traffic: aiperf_core::exchange::Traffic::default(),
             body,
             reads,
             disposition: Disposition::Finished,
@@ -170,6 +171,7 @@ impl Material {
                 headers_ns: exchange.stamps.headers_ns,
                 connecting_ns: Some(0),
                 read_lag_ns: Some(20_000),
+                ..WireFacts::default()
             },
             ..Facts::default()
         }
@@ -234,11 +236,13 @@ pub(crate) fn plan(isl: u64) -> Plan {
         verify_lengths: VerifyLengths::Off,
         slos: Vec::new(),
         phases: Vec::new(),
+        network: None,
         artifacts: ArtifactsPlan {
             dir: PathBuf::new(),
             prefix: None,
             level: ExportLevel::Records,
             schema: 1,
+            trace: aiperf_core::plan::TracePlan::default(),
         },
         runtime: RuntimePlan {
             max_shards: None,

@@ -74,9 +74,10 @@ pub(crate) fn input_config(
         put(&mut out, "slos", slos);
     }
     put(&mut out, "tokenizer", tokenizer);
-    for off in ["gpu_telemetry", "server_metrics", "network_latency"] {
+    for off in ["gpu_telemetry", "server_metrics"] {
         put(&mut out, off, json!({"enabled": false}));
     }
+    put(&mut out, "network_latency", network(settings, plan));
     for empty in ["otel", "mlflow", "wandb"] {
         put(&mut out, empty, json!({}));
     }
@@ -473,6 +474,18 @@ fn ramp(way: Ramp, from: Option<Json>) -> Map<String, Json> {
     out
 }
 
+fn network(settings: &Settings, plan: &Plan) -> Map<String, Json> {
+    let mut out = Map::new();
+    put(&mut out, "enabled", plan.network.is_some());
+    if let Some(seconds) = settings.float(Id::NetworkInterval) {
+        put(&mut out, "ping_interval", seconds);
+    }
+    if let Some(ms) = settings.float(Id::NetworkMean) {
+        put(&mut out, "mean_ms", ms);
+    }
+    out
+}
+
 fn artifacts(settings: &Settings, plan: &Plan) -> Map<String, Json> {
     let mut out = Map::new();
     // The whole path, so that a reader of the file elsewhere finds the others.
@@ -485,6 +498,11 @@ fn artifacts(settings: &Settings, plan: &Plan) -> Map<String, Json> {
         let records = plan.artifacts.level >= ExportLevel::Records;
         put(&mut out, "records", if records { json!(["jsonl"]) } else { json!(false) });
         put(&mut out, "raw", plan.artifacts.level == ExportLevel::Raw);
+    }
+    for (id, key) in [(Id::ExportHttpTrace, "trace"), (Id::ShowTraceTiming, "show_trace_timing")] {
+        if settings.has(id) {
+            put(&mut out, key, settings.is_on(id));
+        }
     }
     if let Some(schema) = settings.int(Id::ExportSchema) {
         put(&mut out, "schema", schema);

@@ -437,6 +437,20 @@ options! {
     ExportSchema(&["export-schema"], "artifacts.schema", count(1, 2), Default::Is("1"), Group::Output,
         "Shape of the summary JSON: 1 is AIPerf's 1.4, 2 has explicit nulls and zoned times.");
 
+    ExportHttpTrace(&["export-http-trace"], "artifacts.trace", Kind::Bool, Default::Is("false"), Group::Output,
+        "Write into each record what the wire showed: every stamp, the size and time of each read, headers (secrets redacted) and \
+         addresses.");
+    NetworkAutomatic(&["network-latency-automatic"], "network_latency.enabled", Kind::Bool, Default::Is("false"), Group::Output,
+        "Open a TCP connection to each server beside the run every --network-latency-ping-interval, and tell latencies without the mean \
+         time that takes, too.");
+    NetworkMean(&["network-latency-mean"], "network_latency.mean_ms", Kind::Float { min: 0.0, above: false, max: 3_600_000.0 },
+        Default::Absent, Group::Output, "Tell latencies without so many milliseconds, too; nothing is measured.");
+    NetworkInterval(&["network-latency-ping-interval"], "network_latency.ping_interval",
+        Kind::Float { min: 0.01, above: false, max: 86_400.0 }, Default::Is("1"), Group::Output,
+        "Seconds from one such connection to the next. Needs --network-latency-automatic.");
+    ShowTraceTiming(&["show-trace-timing"], "artifacts.show_trace_timing", Kind::Bool, Default::Is("false"), Group::Output,
+        "Show the table of what HTTP took; files have its metrics in any case.");
+
     Ui(&["ui", "ui-type"], "runtime.ui", Kind::Choice { words: &["simple", "none", "dashboard"], later: &[] },
         Default::Is("simple"), Group::Runtime,
         "Progress while it runs: a bar on a terminal and lines elsewhere, or nothing. dashboard runs simple.");

@@ -226,7 +226,7 @@ fn fold_forms(root: &mut Json) -> Map<String, Json> {
         artifacts.insert("raw".to_owned(), json!({"type": "boolean"}));
         artifacts.insert("summary".to_owned(), json!({"anyOf": [{"const": true}, {"const": ["json"]}]}));
     }
-    for off in ["gpu_telemetry", "server_metrics", "network_latency"] {
+    for off in ["gpu_telemetry", "server_metrics"] {
         body.insert(
             off.to_owned(),
             json!({"anyOf": [{"const": false}, {"type": "object", "properties": {"enabled": {"const": false}}}]}),

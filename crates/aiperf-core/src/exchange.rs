@@ -1,5 +1,6 @@
 //! What the wire showed of one request. Filled by the transport, read behind the run: the hot path only stamps.
 
+use std::net::SocketAddr;
 use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
@@ -21,6 +22,8 @@ pub struct Stamps {
     pub tls_ns: Option<(u64, u64)>,
     /// First byte of the request handed to the kernel.
     pub send_start_ns: Option<u64>,
+    /// The first write, which has the head of the request in it, had returned.
+    pub head_sent_ns: Option<u64>,
     /// Last byte of the request handed to the kernel.
     pub send_end_ns: Option<u64>,
     /// The bytes that made status line and headers whole arrived. This and the following are, as in [`ReadMark::at_ns`], the
@@ -32,6 +35,41 @@ pub struct Stamps {
     pub last_byte_ns: Option<u64>,
     /// The end, however it came: end of body, failure, cancellation. Never earlier than `start_ns`.
     pub end_ns: u64,
+}
+
+impl Stamps {
+    /// From the first byte of the request out to the last. Connecting is before that.
+    pub fn sending_ns(&self) -> Option<u64> {
+        self.send_end_ns?.checked_sub(self.send_start_ns?)
+    }
+
+    /// From the last byte of the request out to the first of the answer's body; 0 when that came earlier.
+    pub fn waiting_ns(&self) -> Option<u64> {
+        Some(self.first_byte_ns?.saturating_sub(self.send_end_ns?))
+    }
+
+    /// From the first byte of the answer's body to the last.
+    pub fn receiving_ns(&self) -> Option<u64> {
+        self.last_byte_ns?.checked_sub(self.first_byte_ns?)
+    }
+
+    /// From the first byte of the request out to the last of the answer's body.
+    pub fn duration_ns(&self) -> Option<u64> {
+        self.last_byte_ns?.checked_sub(self.send_start_ns?)
+    }
+}
+
+/// What went over the wire beside times: counts, and the two ends of the connection.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Traffic {
+    /// Bytes of the request's body that were handed to the kernel.
+    pub body_sent: u64,
+    /// Writes that took bytes of the request: on the socket, or with HTTP/2 those with something of its body.
+    pub writes: u32,
+    /// Our end of the connection, kept only when asked for.
+    pub local: Option<SocketAddr>,
+    /// The other end, which may be a proxy; kept only when asked for.
+    pub remote: Option<SocketAddr>,
 }
 
 /// One socket read that brought body bytes.
@@ -99,6 +137,8 @@ pub struct Exchange {
     pub bytes_sent: u64,
     /// Bytes of response head and body read, transfer coding included; with HTTP/2 as above.
     pub bytes_received: u64,
+    /// Counts and addresses.
+    pub traffic: Traffic,
     /// How it ended on the wire.
     pub disposition: Disposition,
 }
@@ -137,6 +177,7 @@ mod tests {
             reads: vec![ReadMark::read(5, 4), ReadMark::received(9, 12, 10)],
             bytes_sent: 0,
             bytes_received: 0,
+            traffic: Traffic::default(),
             disposition: Disposition::Finished,
         };
         assert_eq!(exchange.arrival_ns(0), Some(5));

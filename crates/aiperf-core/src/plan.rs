@@ -63,6 +63,8 @@ pub struct Plan {
     pub slos: Vec<SloPlan>,
     /// Phases in order; at least one is [`PhaseKind::Profiling`].
     pub phases: Vec<PhasePlan>,
+    /// What round trips to servers are taken to last; `None` leaves latencies as they are.
+    pub network: Option<NetworkPlan>,
     /// What is written and where.
     pub artifacts: ArtifactsPlan,
     /// Threads, screen, log.
@@ -473,6 +475,32 @@ pub struct ArtifactsPlan {
     pub level: ExportLevel,
     /// 1: AIPerf's 1.4 shape. 2: explicit nulls and zoned times.
     pub schema: u8,
+    /// What the wire showed of each request.
+    pub trace: TracePlan,
+}
+
+/// Where the length of a round trip to the servers comes from.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum NetworkPlan {
+    /// Connections that are opened for it alone, one to each server every so many nanoseconds.
+    Probes {
+        /// From one to the next.
+        interval_ns: u64,
+    },
+    /// The user says it, nanoseconds.
+    Fixed {
+        /// The mean.
+        mean_ns: f64,
+    },
+}
+
+/// What is told of the wire.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TracePlan {
+    /// Each record has the stamps, headers and addresses of its request.
+    pub export: bool,
+    /// The console has the table of what HTTP took.
+    pub show: bool,
 }
 
 /// What is on the screen while it runs.

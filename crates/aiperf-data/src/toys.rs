@@ -153,7 +153,14 @@ pub(crate) fn plan(dataset: DatasetPlan, kind: EndpointKind) -> Plan {
         verify_lengths: VerifyLengths::Off,
         slos: Vec::new(),
         phases: Vec::new(),
-        artifacts: ArtifactsPlan { dir: "out".into(), prefix: None, level: ExportLevel::Summary, schema: 1 },
+        network: None,
+        artifacts: ArtifactsPlan {
+            dir: "out".into(),
+            prefix: None,
+            level: ExportLevel::Summary,
+            schema: 1,
+            trace: aiperf_core::plan::TracePlan::default(),
+        },
         runtime: RuntimePlan {
             max_shards: None,
             ui: Ui::None,

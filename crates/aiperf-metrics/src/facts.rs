@@ -55,6 +55,11 @@ pub struct Facts {
     pub requested_osl: Option<u64>,
     /// What the server counted.
     pub usage: Option<Usage>,
+    /// The first event with data was whole, be there content in it or not; absent where there are no events.
+    pub first_event_ns: Option<u64>,
+    /// Time of each token behind the one before it, nanoseconds, where somebody looked how many tokens each chunk has
+    /// ([`token_gaps`](crate::token_gaps)).
+    pub token_gaps: Vec<u64>,
     /// Why the server stopped.
     pub finish: Finish,
     /// The server refused it because it is longer than the model's context.
@@ -83,13 +88,49 @@ pub struct WireFacts {
     pub dispatched_ns: Option<u64>,
     /// First byte of the request handed to the kernel.
     pub send_start_ns: Option<u64>,
+    /// Last byte of the request handed to the kernel.
+    pub send_end_ns: Option<u64>,
     /// Headers of the answer were whole.
     pub headers_ns: Option<u64>,
+    /// First byte of the answer's body.
+    pub first_byte_ns: Option<u64>,
+    /// Last byte of the answer's body.
+    pub last_byte_ns: Option<u64>,
+    /// Time spent waiting for a connection that another request was opening, nanoseconds. This and the three below are 0 where there
+    /// was nothing to be done, and absent when no connection carried the request.
+    pub blocked_ns: Option<u64>,
+    /// Time that looking the name up took, nanoseconds.
+    pub dns_ns: Option<u64>,
+    /// Time that the TCP handshake took, nanoseconds; a proxy's tunnel included.
+    pub tcp_ns: Option<u64>,
+    /// Time that the TLS handshake took, nanoseconds.
+    pub tls_ns: Option<u64>,
+    /// Whether a kept connection carried it.
+    pub reused: Option<bool>,
+    /// Bytes and pieces.
+    pub traffic: Option<TrafficFacts>,
     /// Time that name, TCP and TLS of its connection took, or the wait for one that another request made, nanoseconds: 0 on a kept one,
     /// absent when it had none.
     pub connecting_ns: Option<u64>,
     /// The longest that a part of the answer lay in the kernel before it was read, nanoseconds; absent where the kernel does not stamp.
     pub read_lag_ns: Option<u64>,
+}
+
+/// Bytes and pieces of one request and its answer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TrafficFacts {
+    /// Bytes of the request's body.
+    pub body_sent: u64,
+    /// Bytes of the answer's body, transfer coding removed.
+    pub body_received: u64,
+    /// Bytes of the request, head included.
+    pub wire_sent: u64,
+    /// Bytes of the answer, head and transfer coding included.
+    pub wire_received: u64,
+    /// Writes of the request.
+    pub chunks_sent: u64,
+    /// Reads that brought something of the answer's body.
+    pub chunks_received: u64,
 }
 
 impl WireFacts {
@@ -98,13 +139,35 @@ impl WireFacts {
         let stamps = &exchange.stamps;
         // Who waits for a connection that another request makes waits for the connecting all the same.
         let steps = [stamps.blocked_ns, stamps.dns_ns, stamps.tcp_ns, stamps.tls_ns];
-        let fresh = steps.into_iter().flatten().map(|(from, to)| to.saturating_sub(from));
+        let [blocked, dns, tcp, tls] = steps.map(length);
+        let carried = |ns: u64| stamps.send_start_ns.map(|_| ns);
         Self {
             dispatched_ns: Some(ticket.dispatched_ns),
             send_start_ns: stamps.send_start_ns,
+            send_end_ns: stamps.send_end_ns,
             headers_ns: stamps.headers_ns,
-            connecting_ns: stamps.send_start_ns.map(|_| fresh.sum()),
+            first_byte_ns: stamps.first_byte_ns,
+            last_byte_ns: stamps.last_byte_ns,
+            blocked_ns: carried(blocked),
+            dns_ns: carried(dns),
+            tcp_ns: carried(tcp),
+            tls_ns: carried(tls),
+            reused: stamps.send_start_ns.map(|_| exchange.reused),
+            traffic: stamps.send_start_ns.map(|_| TrafficFacts {
+                body_sent: exchange.traffic.body_sent,
+                body_received: exchange.body.len() as u64,
+                wire_sent: exchange.bytes_sent,
+                wire_received: exchange.bytes_received,
+                chunks_sent: exchange.traffic.writes.into(),
+                chunks_received: exchange.reads.len() as u64,
+            }),
+            connecting_ns: carried(blocked + dns + tcp + tls),
             read_lag_ns: exchange.reads.iter().filter_map(ReadMark::read_lag_ns).max().map(u64::from),
         }
     }
+}
+
+/// How long a step took; 0 when there was none.
+fn length(step: Option<(u64, u64)>) -> u64 {
+    step.map_or(0, |(from, to)| to.saturating_sub(from))
 }

@@ -59,6 +59,7 @@ pub struct Recorder {
     slos: Vec<Objective>,
     /// All its requests follow the times of a file.
     is_replay: bool,
+    network_rtt_ns: Option<f64>,
 }
 
 impl Recorder {
@@ -70,16 +71,30 @@ impl Recorder {
                 _ if !spec.applies(&cap) => Cell::Off,
                 Compute::Record(_) => Cell::Int(IntColumn::default()),
                 Compute::Aggregate(..) => Cell::Running(None),
-                Compute::Derived(_) | Compute::Adjusted(_) | Compute::AtLeast(_) | Compute::OverTime(_) => {
-                    Cell::Derived
-                }
+                Compute::Derived(_)
+                | Compute::Adjusted(_)
+                | Compute::AtLeast(_)
+                | Compute::OverTime(_)
+                | Compute::NetworkRtt
+                | Compute::NetworkAdjusted(_) => Cell::Derived,
                 // Until there are objectives.
                 Compute::Good => Cell::Off,
             })
             .collect();
         let (ledger, tally, early) = (Ledger::default(), Tally::default(), EarlyEnds::default());
         let (rows, slos) = (RequestRows::default(), Vec::new());
-        Self { anchor, cells, disk: None, rows, ledger, tally, early, slos, is_replay: false }
+        Self {
+            anchor,
+            cells,
+            disk: None,
+            rows,
+            ledger,
+            tally,
+            early,
+            slos,
+            is_replay: false,
+            network_rtt_ns: None,
+        }
     }
 
     /// The same, still empty, which tells which requests keep these objectives.
@@ -164,7 +179,12 @@ impl Recorder {
                         *running = Some(folded(fold, *running, value));
                     }
                 }
-                Compute::Derived(_) | Compute::Adjusted(_) | Compute::AtLeast(_) | Compute::OverTime(_) => {}
+                Compute::Derived(_)
+                | Compute::Adjusted(_)
+                | Compute::AtLeast(_)
+                | Compute::OverTime(_)
+                | Compute::NetworkRtt
+                | Compute::NetworkAdjusted(_) => {}
             }
         }
         RecordValues { values }
@@ -181,6 +201,11 @@ impl Recorder {
         self.tally = self.ledger.tally();
     }
 
+    /// Tells how long a round trip to the servers takes, nanoseconds: latencies are then told without one, too.
+    pub const fn set_network_rtt(&mut self, ns: f64) {
+        self.network_rtt_ns = Some(ns);
+    }
+
     /// Tells how many requests were never sent, in place of what records said.
     pub fn set_unsent(&mut self, requests: u64) {
         self.ledger.unsent = requests;
@@ -193,6 +218,7 @@ impl Recorder {
         self.tally = self.ledger.tally();
         self.rows.append(other.rows);
         self.is_replay &= other.is_replay;
+        self.network_rtt_ns = self.network_rtt_ns.or(other.network_rtt_ns);
         self.early.compared += other.early.compared;
         self.early.early += other.early.early;
         for (ours, theirs) in self.slos.iter_mut().zip(&other.slos) {
@@ -228,6 +254,17 @@ impl Recorder {
             Cell::Real(column) => column.distribution(),
             _ => None,
         }
+    }
+
+    /// The values of a metric without one round trip, which may take longer than the whole request did.
+    fn without_round_trip(&self, tag: &str) -> Option<crate::Distribution> {
+        let rtt_ns = self.network_rtt_ns?;
+        let Cell::Int(column) = self.cells.get(crate::table::index_of(tag)?)? else { return None };
+        let mut less = RealColumn::on(self.disk.as_ref());
+        for ns in column.iter() {
+            less.push((ns as f64 - rtt_ns).max(0.0));
+        }
+        less.distribution().filter(|d| d.count == column.len() as u64)
     }
 
     /// Bytes its columns hold in memory, as used.
@@ -268,6 +305,12 @@ impl Recorder {
                     }
                     (Cell::Derived, Compute::AtLeast(rule)) => {
                         distribution(unit, self.at_least(rule)?, factor)
+                    }
+                    (Cell::Derived, Compute::NetworkRtt) => {
+                        distribution(unit, constant(self.network_rtt_ns?)?, factor)
+                    }
+                    (Cell::Derived, Compute::NetworkAdjusted(tag)) => {
+                        distribution(unit, self.without_round_trip(tag)?, factor)
                     }
                     (Cell::Derived, Compute::Derived(rule)) => {
                         scalar(rule(&context).filter(|v| v.is_finite())?)
@@ -345,6 +388,13 @@ fn distribution(unit: crate::Unit, values: crate::Distribution, factor: Option<f
     Stats::Distribution { unit, values: factor.map_or(values, |f| values.scaled(f)) }
 }
 
+/// The statistics of one value.
+fn constant(value: f64) -> Option<crate::Distribution> {
+    let mut column = RealColumn::default();
+    column.push(value);
+    column.distribution()
+}
+
 fn keep(cell: &mut Cell, value: &Value, disk: Option<&Disk>) {
     match (&mut *cell, value) {
         (Cell::Int(column), Value::Int(v)) => column.push(*v),
@@ -379,7 +429,7 @@ fn folded(fold: Fold, running: Option<u64>, value: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::{ChunkFact, WireFacts};
+    use crate::facts::{ChunkFact, TrafficFacts, WireFacts};
     use aiperf_core::usage::Usage;
     use proptest::prelude::*;
 
@@ -693,6 +743,30 @@ mod tests {
     }
 
     #[test]
+    fn latencies_are_told_without_a_round_trip_when_one_is_known() {
+        let mut recorder = Recorder::new(ALL, ANCHOR);
+        // Latencies of 100, 50 and 10 ms; first tokens at 10 ms.
+        for tokens in [10, 5, 1] {
+            recorder.record(&request(Outcome::Completed, 0, tokens));
+        }
+        assert!(recorder.summarise(Window::default()).get("network_adjusted_request_latency").is_none());
+        recorder.set_network_rtt(12_500_000.0);
+        let summary = recorder.summarise(Window::default());
+        let stat = |tag: &str, name: &str| summary.get(tag).and_then(|s| s.get(name)).expect(tag);
+        let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{a} is not {b}");
+        near(stat("network_adjusted_request_latency", "max"), 87.5);
+        near(stat("network_adjusted_request_latency", "p50"), 37.5);
+        near(stat("network_adjusted_request_latency", "min"), 0.0);
+        near(stat("network_adjusted_request_latency", "sum"), 125.0);
+        near(stat("network_adjusted_time_to_first_token", "max"), 0.0);
+        for name in ["avg", "min", "p1", "p99", "max", "sum"] {
+            near(stat("network_rtt", name), 12.5);
+        }
+        near(stat("network_rtt", "std"), 0.0);
+        near(stat("request_latency", "max"), 100.0);
+    }
+
+    #[test]
     fn memory_per_request_is_what_the_crate_says() {
         let mut recorder = Recorder::new(ALL, ANCHOR);
         let mut facts = request(Outcome::Completed, 0, 1);
@@ -700,10 +774,20 @@ mod tests {
         facts.wire = WireFacts {
             dispatched_ns: Some(0),
             send_start_ns: Some(0),
+            send_end_ns: Some(0),
             headers_ns: Some(0),
+            first_byte_ns: Some(0),
+            last_byte_ns: Some(0),
+            blocked_ns: Some(0),
+            dns_ns: Some(0),
+            tcp_ns: Some(0),
+            tls_ns: Some(0),
+            reused: Some(false),
+            traffic: Some(TrafficFacts::default()),
             connecting_ns: Some(0),
             read_lag_ns: Some(0),
         };
+        facts.first_event_ns = Some(0);
         facts.usage = facts.usage.map(|u| Usage { reasoning_tokens: Some(1), cached_tokens: Some(1), ..u });
         recorder.record(&facts);
         let without_gaps = recorder.bytes();
@@ -711,7 +795,7 @@ mod tests {
         facts.output_tokens = Some(101);
         recorder.record(&facts);
         let with_gaps = recorder.bytes() - without_gaps;
-        assert_eq!(with_gaps, 25 * 4 + 7 * 8 + 64 + 100 * 4);
+        assert_eq!(with_gaps, 47 * 4 + 9 * 8 + 64 + 100 * 4);
     }
 
     fn stream() -> impl Strategy<Value = Vec<Facts>> {
@@ -757,6 +841,30 @@ mod tests {
                     .expect("values");
                 let expected = Some(sorted[nearest]).filter(|v| v.is_finite());
                 prop_assert_eq!(adjusted.get(&format!("p{q}")).map(f64::round), expected, "p{}", q);
+            }
+        }
+
+        #[test]
+        fn no_round_trip_makes_a_latency_negative(all in stream(), rtt_ms in 0_u64..300) {
+            let disk = Disk::new(tempfile::tempfile).sized(2, 3);
+            let mut recorder = Recorder::new(ALL, ANCHOR).on(&disk);
+            for facts in &all {
+                recorder.record(facts);
+            }
+            recorder.set_network_rtt((rtt_ms * 1_000_000) as f64);
+            let mut slow: Vec<f64> = all
+                .iter()
+                .filter(|f| f.outcome == Outcome::Completed)
+                .filter_map(formulas::request_latency)
+                .map(|ns| (ns / 1_000_000).saturating_sub(rtt_ms) as f64)
+                .collect();
+            slow.sort_by(f64::total_cmp);
+            let summary = recorder.summarise(Window::default());
+            let found = summary.get("network_adjusted_request_latency");
+            prop_assert_eq!(found.is_some(), !slow.is_empty());
+            for (name, expected) in [("min", slow.first()), ("max", slow.last())] {
+                let found = found.and_then(|s| s.get(name)).unwrap_or_default();
+                prop_assert!((found - expected.copied().unwrap_or_default()).abs() < 1e-6);
             }
         }
 

@@ -37,6 +37,10 @@ pub enum Compute {
     Record(fn(&Facts) -> Option<Value>),
     /// One running value; a request may give nothing to it.
     Aggregate(Fold, fn(&Facts, &ClockAnchor) -> Option<u64>),
+    /// A round trip to the servers, where somebody measured or said how long one takes.
+    NetworkRtt,
+    /// The values of another metric less a round trip, none below 0.
+    NetworkAdjusted(&'static str),
     /// One value from the whole run.
     Derived(fn(&Context<'_>) -> Option<f64>),
     /// 1 for a request that keeps all objectives and 0 for one that does not; the run has their sum. Nothing without objectives.
@@ -50,12 +54,12 @@ pub enum Compute {
 }
 
 impl Compute {
-    /// `record`, `aggregate` or `derived`.
+    /// `record`, `aggregate`, `adjusted` or `derived`.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Record(_) | Self::AtLeast(_) => "record",
             Self::Aggregate(..) | Self::Good => "aggregate",
-            Self::Adjusted(_) => "adjusted",
+            Self::Adjusted(_) | Self::NetworkRtt | Self::NetworkAdjusted(_) => "adjusted",
             Self::OverTime(_) => "over_time",
             Self::Derived(_) => "derived",
         }
@@ -76,6 +80,10 @@ impl Compute {
             Self::Adjusted(_) => {
                 &["p1", "p5", "p10", "p25", "p50", "p75", "p90", "p95", "p99", "min", "count"]
             }
+            Self::NetworkRtt | Self::NetworkAdjusted(_) => &[
+                "avg", "p1", "p5", "p10", "p25", "p50", "p75", "p90", "p95", "p99", "min", "max", "std",
+                "sum",
+            ],
             Self::OverTime(_) => &["avg", "p50", "p90", "p95", "p99", "min", "max", "std"],
             Self::Aggregate(..) | Self::Derived(_) | Self::Good => &["avg"],
         }
@@ -87,6 +95,8 @@ impl Compute {
 pub enum ConsoleGroup {
     /// Files only.
     None,
+    /// `HTTP Trace Timing`, only when asked for.
+    HttpTrace,
     /// `LLM Metrics: Effective`.
     Effective,
     /// `LLM Metrics: Active`.

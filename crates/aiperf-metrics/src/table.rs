@@ -4,8 +4,10 @@
 //! Order: as files without an order of their own list them.
 
 use crate::formulas as rule;
+use crate::http;
 use crate::over_time::Curve;
 use crate::spec::{Compute, ConsoleGroup, Flags, Fold, MetricSpec, Value};
+use crate::stream;
 use crate::timing;
 use crate::unit::Unit;
 
@@ -69,6 +71,12 @@ macro_rules! compute {
     (total $tag:expr) => {
         Compute::Derived(|c| c.sum($tag))
     };
+    (rtt $rule:expr) => {
+        Compute::NetworkRtt
+    };
+    (less_rtt $tag:expr) => {
+        Compute::NetworkAdjusted($tag)
+    };
     (derived $rule:expr) => {
         Compute::Derived($rule)
     };
@@ -118,6 +126,70 @@ metrics! {
         "Request start − handed to the transport, which AIPerf calls the credit."; int timing::credit_to_start_latency;
     "effective_latency", "Effective Latency (CO-aware)", "Effective Latency"; Nanoseconds -> Milliseconds; [NO_RECORDS EVERY_OUTCOME]; Effective 100;
         "Request end (trailing usage and end markers included) − handed to the transport. The wait for a place is before that: scheduled_latency has it."; int timing::effective_latency;
+
+    // How even the stream was.
+    "time_to_first_event", "Time to First Event", "TT First Event"; Nanoseconds -> Milliseconds; [STREAMING OURS]; None 0;
+        "Arrival of the first event with data − request start, be there content in it or only a role."; int stream::time_to_first_event;
+    "inter_token_gap", "Inter Token Gap", "Token Gap"; Nanoseconds -> Milliseconds; [STREAMING TOKENS OURS]; Main 402;
+        "Time of each token behind the one before it: the tokens of a chunk share the wait for it, and chunks of one read are one. Of a sample: the first 256 requests and one in 16 of the others, pooled; absent with server token counts."; list stream::inter_token_gap;
+    "longest_gap", "Longest Gap", "Longest Gap"; Nanoseconds -> Milliseconds; [STREAMING TOKENS OURS]; Main 404;
+        "The longest gap between two content chunks of a request."; int stream::longest_gap;
+    "stall_count", "Stalls", "Stalls"; Count -> Count; [STREAMING TOKENS OURS]; Main 406;
+        "Gaps of a request that are over 5 times its median gap and over 50 ms; chunks that came together have no gap between them."; int stream::stall_count;
+    "tokens_per_chunk", "Tokens per Chunk", "Tokens/Chunk"; Ratio -> Ratio; [STREAMING TOKENS OURS]; None 0;
+        "output_sequence_length ÷ content chunks."; real stream::tokens_per_chunk;
+    "chunk_coalescing_ratio", "Chunk Coalescing Ratio", "Coalescing"; Ratio -> Ratio; [STREAMING TOKENS OURS]; None 0;
+        "Share of the content chunks behind the first that came with the one before them, in one read."; real stream::chunk_coalescing_ratio;
+
+    // What HTTP took: k6's names. Of completed requests.
+    "http_req_blocked", "HTTP Blocked", "Blocked"; Nanoseconds -> Milliseconds; []; HttpTrace 2000;
+        "Waiting for a connection that another request was opening; only HTTP/2 has such a wait, else 0."; int http::blocked;
+    "http_req_dns_lookup", "HTTP DNS Lookup", "DNS"; Nanoseconds -> Milliseconds; []; HttpTrace 2010;
+        "Looking the server's name up; 0 when it was known, on a kept connection, and for an address."; int http::dns_lookup;
+    "http_req_connecting", "HTTP Connecting", "Connecting"; Nanoseconds -> Milliseconds; []; HttpTrace 2020;
+        "TCP and TLS handshakes; 0 on a kept connection."; int http::connecting;
+    "http_req_tcp", "HTTP TCP Handshake", "TCP"; Nanoseconds -> Milliseconds; [OURS]; HttpTrace 2022;
+        "TCP handshake, and a proxy's tunnel; 0 on a kept connection."; int http::tcp;
+    "http_req_tls", "HTTP TLS Handshake", "TLS"; Nanoseconds -> Milliseconds; [OURS]; HttpTrace 2024;
+        "TLS handshake; 0 on a kept connection and without TLS."; int http::tls;
+    "http_req_sending", "HTTP Sending", "Sending"; Nanoseconds -> Milliseconds; []; HttpTrace 2030;
+        "Last byte of the request out − first byte out; connecting is before that."; int http::sending;
+    "http_req_waiting", "HTTP Waiting (TTFB)", "TTFB"; Nanoseconds -> Milliseconds; []; HttpTrace 2040;
+        "First byte of the answer's body − last byte of the request out; 0 when it came earlier."; int http::waiting;
+    "http_req_receiving", "HTTP Receiving", "Receiving"; Nanoseconds -> Milliseconds; []; HttpTrace 2050;
+        "Last byte of the answer's body − its first; 0 when one read brought all."; int http::receiving;
+    "http_req_connection_reused", "HTTP Connection Reused", "Conn Reused"; Ratio -> Ratio; []; HttpTrace 2060;
+        "1 on a kept connection or on one that another request opened, 0 on one of its own making."; int http::connection_reused;
+    "http_req_data_sent", "HTTP Data Sent", "Sent"; Bytes -> Kilobytes; []; HttpTrace 2070;
+        "Bytes of the request's body."; int http::data_sent;
+    "http_req_chunks_sent", "HTTP Chunks Sent", "Chunks Sent"; Count -> Count; []; HttpTrace 2080;
+        "Writes in which the request went out; with HTTP/2 those with something of its body."; int http::chunks_sent;
+    "http_req_data_received", "HTTP Data Received", "Received"; Bytes -> Kilobytes; []; HttpTrace 2090;
+        "Bytes of the answer's body, transfer coding removed."; int http::data_received;
+    "http_req_chunks_received", "HTTP Chunks Received", "Chunks Recv"; Count -> Count; []; HttpTrace 2100;
+        "Reads that brought something of the answer's body."; int http::chunks_received;
+    "http_wire_bytes_sent", "HTTP Wire Bytes Sent", "Wire Sent"; Bytes -> Kilobytes; [OURS]; HttpTrace 2102;
+        "Bytes of the request with its head; with HTTP/2 those of its frames."; int http::wire_sent;
+    "http_wire_bytes_received", "HTTP Wire Bytes Received", "Wire Recv"; Bytes -> Kilobytes; [OURS]; HttpTrace 2104;
+        "Bytes of the answer with its head and transfer coding; with HTTP/2 those of its frames."; int http::wire_received;
+    "http_req_connection_overhead", "HTTP Connection Overhead", "Conn Overhead"; Nanoseconds -> Milliseconds; []; HttpTrace 2110;
+        "http_req_blocked + http_req_dns_lookup + http_req_connecting."; int http::connection_overhead;
+    "http_req_duration", "HTTP Duration (excl. conn)", "Dur (excl)"; Nanoseconds -> Milliseconds; []; HttpTrace 2120;
+        "Last byte of the answer's body − first byte of the request out."; int http::duration;
+    "http_req_total", "HTTP Total Time", "Total"; Nanoseconds -> Milliseconds; []; HttpTrace 2130;
+        "Last byte of the answer's body − request start."; int http::total;
+    "time_to_response_headers", "Time to Response Headers", "TT Headers"; Nanoseconds -> Milliseconds; [OURS]; None 0;
+        "Response headers whole − request start, streamed or not."; int http::time_to_response_headers;
+
+    // Without the way to the server and back.
+    "network_adjusted_time_to_first_token", "Network-Adjusted Time to First Token", "Net-Adj TTFT"; Nanoseconds -> Milliseconds; [STREAMING TOKENS]; Main 101;
+        "time_to_first_token − network_rtt of each request, not below 0."; less_rtt "time_to_first_token";
+    "network_adjusted_time_to_first_output_token", "Network-Adjusted Time to First Output Token", "Net-Adj TTFO"; Nanoseconds -> Milliseconds; [STREAMING TOKENS REASONING]; Main 211;
+        "time_to_first_output_token − network_rtt of each request, not below 0."; less_rtt "time_to_first_output_token";
+    "network_adjusted_request_latency", "Network-Adjusted Request Latency", "Net-Adj Req Latency"; Nanoseconds -> Milliseconds; []; Main 301;
+        "request_latency − network_rtt of each request, not below 0."; less_rtt "request_latency";
+    "network_rtt", "Network RTT", "Net RTT"; Nanoseconds -> Milliseconds; []; Main 305;
+        "Mean time that opening a TCP connection to the servers took beside the run, or what --network-latency-mean says."; rtt ();
 
     // Lengths.
     "output_sequence_length", "Output Sequence Length", "OSL"; Tokens -> Tokens; [TOKENS LARGER_IS_BETTER]; Main 600;
@@ -336,6 +408,11 @@ mod tests {
             ("request_error_rate", "Request Error Rate", "%", 1080),
             ("request_count", "Request Count", "requests", 1100),
             ("usage_prompt_tokens", "Usage Prompt Tokens", "tokens", 1000),
+            ("http_req_sending", "HTTP Sending", "ms", 2030),
+            ("http_req_data_received", "HTTP Data Received", "KB", 2090),
+            ("http_req_connection_reused", "HTTP Connection Reused", "ratio", 2060),
+            ("http_req_chunks_received", "HTTP Chunks Received", "count", 2100),
+            ("http_req_duration", "HTTP Duration (excl. conn)", "ms", 2120),
             ("total_usage_total_tokens", "Total Usage Total Tokens", "tokens", 2200),
         ] {
             let spec = find(tag).expect(tag);

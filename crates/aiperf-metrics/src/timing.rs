@@ -72,6 +72,7 @@ mod tests {
             tcp_ns: span(1033, 1036),
             tls_ns: span(1037, 1042),
             send_start_ns: Some(1042 * MS),
+            head_sent_ns: Some(1043 * MS),
             send_end_ns: Some(1043 * MS),
             headers_ns: Some(1060 * MS),
             first_byte_ns: Some(1061 * MS),
@@ -94,6 +95,7 @@ mod tests {
             ],
             bytes_sent: 0,
             bytes_received: 0,
+            traffic: aiperf_core::exchange::Traffic::default(),
             disposition: Disposition::Finished,
         };
         (ticket, exchange)

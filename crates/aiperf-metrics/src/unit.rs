@@ -9,6 +9,10 @@ pub enum Unit {
     Milliseconds,
     /// Seconds.
     Seconds,
+    /// Bytes.
+    Bytes,
+    /// 1024 bytes; AIPerf's name for it is `KB`.
+    Kilobytes,
     /// Tokens.
     Tokens,
     /// Requests.
@@ -34,6 +38,8 @@ impl Unit {
             Self::Nanoseconds => "ns",
             Self::Milliseconds => "ms",
             Self::Seconds => "sec",
+            Self::Bytes => "B",
+            Self::Kilobytes => "KB",
             Self::Tokens => "tokens",
             Self::Requests => "requests",
             Self::Percent => "%",
@@ -48,6 +54,9 @@ impl Unit {
     /// Factor from this unit to `to`: multiply, as AIPerf does, so that the last bits agree. `None` when the two are the same unit (values
     /// stay integers) or do not convert.
     pub fn factor_to(self, to: Self) -> Option<f64> {
+        if (self, to) == (Self::Bytes, Self::Kilobytes) {
+            return Some(1.0 / 1024.0);
+        }
         let per_second = |unit| match unit {
             Self::Nanoseconds => Some(1e9),
             Self::Milliseconds => Some(1e3),
@@ -68,6 +77,8 @@ mod tests {
         assert_eq!(Unit::Nanoseconds.factor_to(Unit::Seconds), Some(1e-9));
         assert_eq!(Unit::Nanoseconds.factor_to(Unit::Nanoseconds), None);
         assert_eq!(Unit::Tokens.factor_to(Unit::Seconds), None);
+        assert_eq!(Unit::Bytes.factor_to(Unit::Kilobytes), Some(1.0 / 1024.0));
+        assert_eq!(Unit::Count.factor_to(Unit::Ratio), None);
         // The product, not the quotient: 114970 / 1e6 would print 0.11497.
         let factor = Unit::Nanoseconds.factor_to(Unit::Milliseconds).expect("times convert");
         assert_eq!((114_970.0 * factor).to_string(), "0.11496999999999999");

@@ -173,7 +173,8 @@ impl Client {
         })
     }
 
-    /// The same client, keeping all headers of answers in [`Exchange::headers`] (else only a redirect's `location`).
+    /// The same client, keeping all headers of answers in [`Exchange::headers`] (else only a redirect's `location`), and both ends of
+    /// their connections in [`Exchange::traffic`].
     #[must_use]
     pub fn keeping_headers(mut self) -> Self {
         self.keep_headers = true;
@@ -192,6 +193,16 @@ impl Client {
         self.template.listed(request_id, correlation_id)
     }
 
+    /// All of them, of a request with a body of `body_len` bytes.
+    pub fn sent_headers(
+        &self,
+        request_id: Uuid,
+        correlation_id: &SessionId,
+        body_len: u64,
+    ) -> Vec<(String, String)> {
+        self.template.sent(request_id, correlation_id, body_len)
+    }
+
     /// Sends `out` and waits for the whole answer, a limit, or `cancel`, whichever is first. Never fails: what went wrong is
     /// the exchange's disposition. A cut exchange keeps what had come, and its connection is dropped.
     ///
@@ -202,6 +213,7 @@ impl Client {
         let start_ns = mono_ns();
         let expected = self.template.size(out.body.len(), &out.correlation_id);
         let mut seen = Seen::new(start_ns, expected, self.keep_headers);
+        seen.body_len = out.body.len() as u64;
         let limits = self.limits_of(&mut out, &mut seen);
         let mut cut = seen.progress.clone().map(|progress| Box::pin(limits.reached(progress)));
         let end = {
@@ -316,6 +328,7 @@ impl Client {
                 None => Box::pin(self.connect(seen, async |wire| Ok(Connection::new(wire)))).await?,
             };
             seen.carry(Some(Carrier::Socket(Rc::clone(&connection.socket))));
+            seen.note_addresses(&connection.socket);
             let method = if self.gets { Method::GET } else { Method::POST };
             let head = self.template.head(&method, out.body.len(), out.request_id, &out.correlation_id);
             let request = Unsent::new(head, out.body.clone());

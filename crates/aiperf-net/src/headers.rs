@@ -181,6 +181,22 @@ impl RequestTemplate {
             + body_len as u64
     }
 
+    /// Names and values of a request with a body of `body_len` bytes, as HTTP/1.1 sends them, in order.
+    pub(crate) fn sent(
+        &self,
+        request_id: Uuid,
+        correlation_id: &SessionId,
+        body_len: u64,
+    ) -> Vec<(String, String)> {
+        let text = |fill: &Fill| match fill {
+            Fill::Fixed(value) => String::from_utf8_lossy(value.as_bytes()).into_owned(),
+            Fill::RequestId => request_id.to_string(),
+            Fill::CorrelationId => correlation_id.to_string(),
+            Fill::Length => body_len.to_string(),
+        };
+        self.list.iter().map(|(name, fill)| (name.clone(), text(fill))).collect()
+    }
+
     /// Names and values as they are sent, without the two that the connection adds (Host, Content-Length).
     pub(crate) fn listed(&self, request_id: Uuid, correlation_id: &SessionId) -> Vec<(String, String)> {
         let text = |fill: &Fill| match fill {

@@ -94,6 +94,8 @@ pub(crate) struct Seen {
     pub(crate) stage: Stage,
     /// Bytes of head and body to be sent.
     pub(crate) expected: u64,
+    /// Bytes of body to be sent.
+    pub(crate) body_len: u64,
     pub(crate) keep_headers: bool,
     /// Who wants to know of the first content. Only until it is there.
     pub(crate) watch: Option<Box<Watch>>,
@@ -118,15 +120,27 @@ impl Seen {
                 reads: Vec::new(),
                 bytes_sent: 0,
                 bytes_received: 0,
+                traffic: aiperf_core::exchange::Traffic::default(),
                 disposition: Disposition::Finished,
             },
             carrier: None,
             stage: Stage::Resolve,
             expected,
+            body_len: 0,
             keep_headers,
             watch: None,
             progress: None,
             marked_read: 0,
+        }
+    }
+
+    /// Keeps both ends of the connection that `socket` is of, if they are asked for.
+    pub(crate) fn note_addresses(&mut self, socket: &Socket) {
+        if self.keep_headers
+            && let Some((local, remote)) = socket.addresses()
+        {
+            let traffic = &mut self.exchange.traffic;
+            (traffic.local, traffic.remote) = (Some(local), Some(remote));
         }
     }
 
@@ -157,12 +171,28 @@ impl Seen {
     pub(crate) fn into_exchange(mut self, end_ns: u64, disposition: Disposition) -> Exchange {
         let stamps = &mut self.exchange.stamps;
         if let Some(carrier) = &self.carrier {
-            let (first_write_ns, bytes_out, bytes_in) = match carrier {
-                Carrier::Socket(s) => (&s.first_write_ns, &s.bytes_out, &s.bytes_in),
-                Carrier::Stream(s) => (&s.first_write_ns, &s.bytes_out, &s.bytes_in),
+            let (first_write_ns, head_sent_ns, writes) = match carrier {
+                Carrier::Socket(s) => (&s.first_write_ns, &s.head_sent_ns, &s.writes),
+                Carrier::Stream(s) => (&s.first_write_ns, &s.head_sent_ns, &s.writes),
+            };
+            let (bytes_out, bytes_in) = match carrier {
+                Carrier::Socket(s) => (&s.bytes_out, &s.bytes_in),
+                Carrier::Stream(s) => (&s.bytes_out, &s.bytes_in),
             };
             stamps.send_start_ns = Some(first_write_ns.get()).filter(|ns| *ns > 0);
             stamps.send_end_ns = carrier.sent_ns(self.expected);
+            // Under TLS a head may be taken before it is written.
+            let end_ns = stamps.send_end_ns.unwrap_or(u64::MAX);
+            let head_sent = Some(head_sent_ns.get()).filter(|ns| *ns > 0);
+            stamps.head_sent_ns = head_sent.map(|ns| ns.max(first_write_ns.get()).min(end_ns));
+            self.exchange.traffic.writes = writes.get();
+            self.exchange.traffic.body_sent = match (stamps.send_end_ns, carrier) {
+                (Some(_), _) => self.body_len,
+                (None, Carrier::Socket(_)) => {
+                    bytes_out.get().saturating_sub(self.expected.saturating_sub(self.body_len))
+                }
+                (None, Carrier::Stream(stream)) => stream.body_out.get(),
+            };
             self.exchange.bytes_sent = bytes_out.get();
             self.exchange.bytes_received = bytes_in.get();
             if let Carrier::Stream(stream) = carrier {

@@ -6,6 +6,7 @@
 use std::cell::{Cell, RefCell};
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -82,6 +83,10 @@ pub(crate) struct Socket {
     pub(crate) reads: Cell<u64>,
     /// The first write of a request was about to start.
     pub(crate) first_write_ns: Cell<u64>,
+    /// It had returned.
+    pub(crate) head_sent_ns: Cell<u64>,
+    /// Writes that took something since [`Socket::begin`].
+    pub(crate) writes: Cell<u32>,
     /// The last write began and returned.
     write_began_ns: Cell<u64>,
     last_write_ns: Cell<u64>,
@@ -110,6 +115,8 @@ impl Socket {
             floor_ns: Cell::new(mono_ns()),
             reads: Cell::new(0),
             first_write_ns: Cell::new(0),
+            head_sent_ns: Cell::new(0),
+            writes: Cell::new(0),
             write_began_ns: Cell::new(0),
             last_write_ns: Cell::new(0),
             bytes_in: Cell::new(0),
@@ -124,10 +131,17 @@ impl Socket {
         self.arrived_ns.set(0);
         self.floor_ns.set(mono_ns());
         self.first_write_ns.set(0);
+        self.head_sent_ns.set(0);
+        self.writes.set(0);
         self.last_write_ns.set(0);
         self.bytes_in.set(0);
         self.bytes_out.set(0);
         self.flushed.set((0, 0));
+    }
+
+    /// When the last write returned.
+    pub(crate) fn last_write_ns(&self) -> u64 {
+        self.last_write_ns.get()
     }
 
     /// When the last of `bytes` bytes was handed to the kernel, if that many were.
@@ -146,6 +160,15 @@ impl Socket {
         }
     }
 
+    /// Our end and the other one; `None` where there are none, as with a Unix socket.
+    pub(crate) fn addresses(&self) -> Option<(SocketAddr, SocketAddr)> {
+        match &*self.stream.borrow() {
+            Stream::Tcp(stream) => stream.local_addr().ok().zip(stream.peer_addr().ok()),
+            #[cfg(unix)]
+            Stream::Unix(_) => None,
+        }
+    }
+
     fn read_returned(&self, arrival: Arrival) {
         let at_ns = arrival.at_ns();
         self.last_read_ns.set(arrival.read_ns);
@@ -155,6 +178,7 @@ impl Socket {
         // The server may answer before the write that it answers has returned here: that one had ended by then.
         if at_ns < self.last_write_ns.get() && at_ns >= self.write_began_ns.get() {
             self.last_write_ns.set(at_ns);
+            self.head_sent_ns.set(self.head_sent_ns.get().min(at_ns));
             let (bytes, _) = self.flushed.get();
             if bytes == self.bytes_out.get() {
                 self.flushed.set((bytes, at_ns));
@@ -192,11 +216,14 @@ impl Stamped {
         let before = mono_ns();
         let written = write(self.0.stream.borrow_mut().writer());
         if matches!(written, Poll::Ready(Ok(n)) if n > 0) {
+            let after = mono_ns();
             if self.0.first_write_ns.get() == 0 {
                 self.0.first_write_ns.set(before);
+                self.0.head_sent_ns.set(after);
             }
+            self.0.writes.set(self.0.writes.get() + 1);
             self.0.write_began_ns.set(before);
-            self.0.last_write_ns.set(mono_ns());
+            self.0.last_write_ns.set(after);
         }
         written
     }

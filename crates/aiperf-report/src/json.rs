@@ -5,10 +5,11 @@
 //! tally and the window.
 
 use aiperf_core::time::ns_to_seconds;
-use aiperf_metrics::{METRICS, MetricSpec, Stats, Summary};
+use aiperf_metrics::{METRICS, MetricSpec, Row, Stats, Summary};
 
 use crate::lengths;
 use crate::load;
+use crate::network;
 use crate::over_time;
 use crate::pretty::pretty;
 use crate::report::Report;
@@ -53,10 +54,6 @@ const LEADING: [&str; 25] = [
 const LOCAL: &str = "%Y-%m-%dT%H:%M:%S.%6f";
 const ZONED: &str = "%Y-%m-%dT%H:%M:%S.%9f%:z";
 
-/// Statistics of a metric in the order of AIPerf's keys.
-const STATISTIC_KEYS: [&str; 15] =
-    ["avg", "p1", "p5", "p10", "p25", "p50", "p75", "p90", "p95", "p99", "min", "max", "std", "count", "sum"];
-
 /// Schema 1, two spaces of indent, no final newline.
 pub fn summary(report: &Report<'_>) -> Vec<u8> {
     let mut compact = Vec::with_capacity(32 << 10);
@@ -66,7 +63,7 @@ pub fn summary(report: &Report<'_>) -> Vec<u8> {
     o.text("benchmark_id", report.benchmark_id);
     let shown = |tag: &str| report.summary.public_rows().find(|row| row.spec.tag == tag);
     for row in LEADING.into_iter().filter_map(shown) {
-        metric(o.key(row.spec.tag), &row.stats);
+        metric(o.key(row.spec.tag), row);
     }
     serialized(o.key("input_config"), report.input_config);
     run_info(o.key("run_info"), report);
@@ -82,12 +79,12 @@ pub fn summary(report: &Report<'_>) -> Vec<u8> {
     if let Some(warmup) = report.warmup {
         let mut tags = Object::begin(o.key("warmup_metrics"));
         for row in warmup.public_rows() {
-            metric(tags.key(row.spec.tag), &row.stats);
+            metric(tags.key(row.spec.tag), row);
         }
         tags.end();
     }
     for row in report.summary.public_rows().filter(|row| !LEADING.contains(&row.spec.tag)) {
-        metric(o.key(row.spec.tag), &row.stats);
+        metric(o.key(row.spec.tag), row);
     }
     if !report.summary.slos.is_empty() {
         serialized(o.key("slo_attainment"), &slos::value(&report.summary.slos));
@@ -100,6 +97,9 @@ pub fn summary(report: &Report<'_>) -> Vec<u8> {
     }
     if let Some(health) = report.load {
         serialized(o.key("load_health"), &load::without_nulls(load::value(health)));
+    }
+    if let Some(network) = report.network {
+        serialized(o.key("network_latency"), &network::value(network));
     }
     if let Some(targets) = report.targets() {
         serialized(o.key("per_url"), &load::without_nulls(load::targets_value(targets)));
@@ -133,6 +133,7 @@ pub fn summary_2(report: &Report<'_>) -> Vec<u8> {
     }
     serialized(o.key("load_health"), &report.load.map(load::value));
     serialized(o.key("per_url"), &report.targets().map(load::targets_value));
+    serialized(o.key("network_latency"), &report.network.map(network::value));
     let errors = o.key("errors");
     list(errors, report.errors, |out, group| {
         let failure = &group.failure;
@@ -187,12 +188,13 @@ fn phase(out: &mut Vec<u8>, report: &Report<'_>, summary: &Summary) {
 }
 
 /// A metric of schema 1: `unit`, `avg`, percentiles, `min`, `max`, `std`, `count`, `sum`; a scalar is `unit` and `avg`.
-fn metric(out: &mut Vec<u8>, stats: &Stats) {
+fn metric(out: &mut Vec<u8>, row: &Row) {
+    let stats = &row.stats;
     let mut o = Object::begin(out);
     o.text("unit", stats.unit().name());
-    for key in STATISTIC_KEYS {
+    for key in row.spec.compute.statistics() {
         match stats.get(key) {
-            Some(count) if key == "count" => o.int(key, count as u64),
+            Some(count) if *key == "count" => o.int(key, count as u64),
             Some(value) => o.real(key, value),
             None => {}
         }

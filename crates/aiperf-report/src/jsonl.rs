@@ -7,6 +7,7 @@ use aiperf_core::ticket::{SessionId, Ticket, Uuid};
 use aiperf_core::time::ClockAnchor;
 use aiperf_metrics::{RecordValues, Value};
 
+use crate::trace::{self, Trace};
 use crate::write::{self, Object};
 
 /// The phase a request belongs to.
@@ -165,11 +166,21 @@ pub const fn outcome_name(outcome: Outcome) -> &'static str {
     }
 }
 
-/// Appends one line, newline included. `error` words a failure or a cancellation.
-pub fn line(out: &mut Vec<u8>, meta: &Meta<'_>, values: &RecordValues, error: Option<&Failure>) {
+/// Appends one line, newline included. `trace` is what the wire showed, if that was asked for; `error` words a failure or a
+/// cancellation.
+pub fn line(
+    out: &mut Vec<u8>,
+    meta: &Meta<'_>,
+    values: &RecordValues,
+    trace: Option<&Trace<'_>>,
+    error: Option<&Failure>,
+) {
     let mut o = Object::begin(out);
     meta.write(o.key("metadata"));
     metrics(o.key("metrics"), values);
+    if let Some(trace) = trace {
+        trace::write(o.key("trace_data"), trace);
+    }
     if let Some(failure) = error {
         let mut e = Object::begin(o.key("error"));
         error_words(&mut e, failure);
@@ -274,6 +285,7 @@ mod tests {
             reads: Vec::new(),
             bytes_sent: 0,
             bytes_received: 0,
+            traffic: aiperf_core::exchange::Traffic::default(),
             disposition,
         }
     }
@@ -283,7 +295,7 @@ mod tests {
 
     fn written(meta: &Meta<'_>, values: &RecordValues, error: Option<&Failure>) -> String {
         let mut out = Vec::new();
-        line(&mut out, meta, values, error);
+        line(&mut out, meta, values, None, error);
         let text = String::from_utf8(out).expect("UTF-8");
         assert_eq!(text.matches('\n').count(), 1);
         assert!(text.ends_with('\n'));

@@ -17,12 +17,14 @@ pub mod json;
 pub mod jsonl;
 mod lengths;
 mod load;
+pub mod network;
 mod over_time;
 pub mod pretty;
 pub mod raw;
 mod report;
 pub mod schema;
 mod slos;
+pub mod trace;
 mod write;
 
 #[cfg(test)]
@@ -30,5 +32,6 @@ mod sample;
 
 pub use lengths::{Counting, InputLengths, ServerCount, Verified, WrongLength};
 pub use load::TargetResult;
+pub use network::{NetworkLatency, TargetRtt};
 pub use report::{FileLine, Report};
 pub use schema::{summary_schema, summary_schema_2};

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::lengths::InputLengths;
 use crate::load::TargetResult;
+use crate::network::NetworkLatency;
 
 /// One line of the console's footer: a file that was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +48,8 @@ pub struct Report<'a> {
     pub zone: TimeZone,
     /// Name of the main table, from the endpoint: `LLM Metrics`.
     pub title: &'a str,
+    /// Whether the console has the table of what HTTP took.
+    pub show_trace_timing: bool,
     /// Whether the requests asked the server to reach the output length (`ignore_eos` or `min_tokens`).
     pub length_forced: bool,
     /// Input lengths asked for, sent and counted.
@@ -55,6 +58,8 @@ pub struct Report<'a> {
     pub load: Option<&'a Health>,
     /// Results of each server; with fewer than two there is nothing to tell apart.
     pub targets: &'a [TargetResult],
+    /// Round trips to the servers, where somebody measured or said how long they take.
+    pub network: Option<&'a NetworkLatency>,
     /// Further hints for the console, one sentence each.
     pub notes: &'a [String],
     /// Files written, for the footer.

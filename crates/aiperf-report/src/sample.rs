@@ -5,15 +5,17 @@ use aiperf_core::plan::SloPlan;
 use aiperf_core::time::ClockAnchor;
 use aiperf_core::usage::Usage;
 use aiperf_metrics::{
-    Arrivals, Asked, Capabilities, ChunkFact, ClockHealth, Connections, CpuShare, ErrorGroup, ErrorSummary,
-    Facts, HandOver, Health, InFlight, LagHistogram, LengthFacts, LengthLedger, LengthSummary, PhaseHealth,
-    RecordValues, Recorder, ShardHealth, Span, Spread, Summary, TargetRecorder, Window, WireFacts,
+    Arrivals, Asked, Capabilities, ChunkFact, ClockHealth, Connections, CpuShare, Distribution, ErrorGroup,
+    ErrorSummary, Facts, HandOver, Health, InFlight, IntColumn, LagHistogram, LengthFacts, LengthLedger,
+    LengthSummary, PhaseHealth, RecordValues, Recorder, ShardHealth, Span, Spread, Summary, TargetRecorder,
+    TrafficFacts, Window, WireFacts,
 };
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
 use crate::lengths::{Counting, InputLengths, ServerCount, Verified, WrongLength};
 use crate::load::TargetResult;
+use crate::network::{NetworkLatency, TargetRtt};
 use crate::report::{FileLine, Report};
 
 /// 2026-11-30 03:00:00 UTC at monotonic 0.
@@ -71,12 +73,30 @@ fn request(outcome: Outcome, start_ms: u64, tokens: u64) -> Facts {
         reasoning_tokens: None,
         requested_osl: Some(20),
         usage: Some(usage),
+        first_event_ns: Some(start_ns + 22_000_000),
+        token_gaps: vec![8_654_321; tokens.saturating_sub(1) as usize],
         wire: WireFacts {
             dispatched_ns: Some(start_ns - 200_000),
             send_start_ns: Some(start_ns + 300_000),
             headers_ns: Some(start_ns + 20_000_000),
             connecting_ns: Some(250_000),
             read_lag_ns: Some(40_000),
+            send_end_ns: Some(start_ns + 350_000),
+            first_byte_ns: Some(start_ns + 21_000_000),
+            last_byte_ns: Some(start_ns + 199_000_000),
+            blocked_ns: Some(0),
+            dns_ns: Some(50_000),
+            tcp_ns: Some(80_000),
+            tls_ns: Some(120_000),
+            reused: Some(false),
+            traffic: Some(TrafficFacts {
+                body_sent: 512,
+                body_received: 1536 + tokens * 100,
+                wire_sent: 812,
+                wire_received: 1836 + tokens * 110,
+                chunks_sent: 1,
+                chunks_received: tokens + 2,
+            }),
         },
         ..Facts::default()
     }
@@ -199,6 +219,27 @@ fn targets() -> Vec<TargetResult> {
     urls.iter().zip(all).map(|(url, summary)| TargetResult { url: (*url).to_owned(), summary }).collect()
 }
 
+/// Three probes of one server; the other one does not answer.
+fn network() -> NetworkLatency {
+    let mut rtt = IntColumn::default();
+    for ns in [300_000, 400_000, 500_000] {
+        rtt.push(ns);
+    }
+    let target = |url: &str, failed, rtt: Option<Distribution>| TargetRtt {
+        url: url.to_owned(),
+        probes: 3,
+        failed,
+        rtt_ns: rtt,
+    };
+    NetworkLatency {
+        mean_ns: Some(400_000.0),
+        targets: vec![
+            target("http://one.example:8000/v1", 0, rtt.distribution()),
+            target("http://two.example:8000/v1", 3, None),
+        ],
+    }
+}
+
 /// What a [`Report`] borrows.
 pub(crate) struct Sample {
     summary: Summary,
@@ -208,11 +249,14 @@ pub(crate) struct Sample {
     verified: Verified,
     load: Health,
     targets: Vec<TargetResult>,
+    network: NetworkLatency,
 }
 
 impl Sample {
     pub(crate) fn new() -> Self {
-        let summary = recorder_and_values().0.summarise(Window::new(5_000_000, 405_000_000));
+        let mut recorder = recorder_and_values().0;
+        recorder.set_network_rtt(400_000.0);
+        let summary = recorder.summarise(Window::new(5_000_000, 405_000_000));
         let mut warm = Recorder::new(CAPABILITIES, ANCHOR);
         warm.record(&request(Outcome::Completed, 1, 20));
         let mut errors = ErrorSummary::default();
@@ -229,6 +273,7 @@ impl Sample {
             verified: verified(),
             load: load(),
             targets: targets(),
+            network: network(),
         }
     }
 
@@ -247,6 +292,7 @@ impl Sample {
             anchor: ANCHOR,
             zone: TimeZone::fixed(jiff::tz::offset(2)),
             title: "LLM Metrics",
+            show_trace_timing: true,
             length_forced: false,
             lengths: Some(InputLengths {
                 summary: lengths(),
@@ -257,6 +303,7 @@ impl Sample {
             }),
             load: Some(&self.load),
             targets: &self.targets,
+            network: Some(&self.network),
             notes: &[],
             files: &[
                 FileLine { label: "CSV Export", path: "run/profile_export_aiperf.csv" },

@@ -44,6 +44,7 @@ pub fn summary_schema() -> Value {
         "input_lengths": crate::lengths::schema(),
         "load_health": crate::load::schema(false),
         "per_url": crate::load::targets_schema(false),
+        "network_latency": crate::network::schema(),
     });
     if let Value::Object(map) = &mut properties {
         map.extend(metrics());
@@ -150,6 +151,7 @@ pub fn summary_schema_2() -> Value {
         "input_lengths": {"anyOf": [crate::lengths::schema_2(), {"type": "null"}]},
         "load_health": {"anyOf": [crate::load::schema(true), {"type": "null"}]},
         "per_url": {"anyOf": [crate::load::targets_schema(true), {"type": "null"}]},
+        "network_latency": {"anyOf": [crate::network::schema(), {"type": "null"}]},
         "errors": {"type": "array", "items": {"$ref": "#/$defs/error"}},
         "run_info": {"$ref": "#/$defs/run_info"},
         "input_config": {"type": "object"},

@@ -90,6 +90,11 @@ impl Folder {
         self.named("profile_export_raw.jsonl", "_raw.jsonl")
     }
 
+    /// `profile_export_network_latency.jsonl`.
+    pub(crate) fn network_jsonl(&self) -> PathBuf {
+        self.named("profile_export_network_latency.jsonl", "_network_latency.jsonl")
+    }
+
     /// `profile_export_run.json`.
     pub(crate) fn run_json(&self) -> PathBuf {
         self.named(RUN_FILE, RUN_FILE_SUFFIX)
@@ -126,6 +131,7 @@ impl Folder {
             self.records_jsonl(),
             self.raw_jsonl(),
             self.run_json(),
+            self.network_jsonl(),
             self.inputs_json(),
             beside(&self.inputs_json()),
             self.dir.join("logs"),
@@ -351,6 +357,7 @@ mod tests {
             prefix: prefix.map(str::to_owned),
             level: ExportLevel::Raw,
             schema: 1,
+            trace: aiperf_core::plan::TracePlan::default(),
         }
     }
 

@@ -52,6 +52,7 @@ pub(crate) fn ended(number: u64) -> Ended {
         reads,
         bytes_sent: 10 + number,
         bytes_received: 20 + number,
+        traffic: aiperf_core::exchange::Traffic::default(),
         reused: number > 0,
         resent: false,
         disposition: Disposition::Finished,
@@ -119,7 +120,14 @@ pub(crate) fn plan(dir: &Path, level: ExportLevel) -> Plan {
         verify_lengths: VerifyLengths::All,
         slos: Vec::new(),
         phases: vec![toys::closed_loop()],
-        artifacts: ArtifactsPlan { dir: dir.to_owned(), prefix: None, level, schema: 1 },
+        network: None,
+        artifacts: ArtifactsPlan {
+            dir: dir.to_owned(),
+            prefix: None,
+            level,
+            schema: 1,
+            trace: aiperf_core::plan::TracePlan::default(),
+        },
         runtime: RuntimePlan {
             max_shards: None,
             ui: Ui::None,

@@ -3,12 +3,12 @@
 use std::io;
 use std::path::PathBuf;
 
-use aiperf_core::plan::{PhaseKind, Plan};
+use aiperf_core::plan::{NetworkPlan, PhaseKind, Plan};
 use aiperf_core::time::ClockAnchor;
 use aiperf_data::{Workload, WorkloadFacts};
 use aiperf_metrics::{DiskProblem, HandOver, Health, PhaseHealth, verdict};
 use aiperf_report::{
-    Counting, FileLine, InputLengths, Report, ServerCount, TargetResult, console, csv, json,
+    Counting, FileLine, InputLengths, NetworkLatency, Report, ServerCount, TargetResult, console, csv, json,
 };
 use aiperf_tokens::Tokenizer;
 use jiff::tz::TimeZone;
@@ -17,6 +17,7 @@ use crate::artifacts::{Folder, InputsFile, write_whole};
 use crate::control::PhaseEnd;
 use crate::error::RunError;
 use crate::job::{RunEnd, Screen, is_synthetic};
+use crate::network::ProbedAll;
 use crate::phase_load;
 use crate::pooled::{Numbers, Pooled};
 use crate::reader::{Collected, Malformed, PhaseResults, target_names};
@@ -36,6 +37,8 @@ pub(crate) struct Finished<'a> {
     pub inputs: Option<InputsFile>,
     pub collected: Collected,
     pub server_count: Option<ServerCount>,
+    /// What came of the probes of the network.
+    pub probed: Option<ProbedAll>,
     /// What a reader of the numbers should know of how sessions started.
     pub notes: Vec<String>,
     pub problems: Vec<RunError>,
@@ -56,6 +59,7 @@ pub(crate) fn finish(run: Finished<'_>) -> RunEnd {
         inputs,
         collected,
         server_count,
+        probed,
         notes: of_starts,
         mut problems,
     } = run;
@@ -87,7 +91,18 @@ pub(crate) fn finish(run: Finished<'_>) -> RunEnd {
         },
     };
     let (warmup, profiling) = pool(plan, phases, ends, &mut load.phases);
-    let Some(profiling) = profiling.map(|p| p.numbers()) else {
+    let (network, of_probes) = match (probed, plan.network) {
+        (Some(ProbedAll { latency, spool, notes }), _) => {
+            keep("Network Latency", spool.finish(), &mut problems);
+            (Some(latency), notes)
+        }
+        (None, Some(NetworkPlan::Fixed { mean_ns })) => {
+            (Some(NetworkLatency { mean_ns: Some(mean_ns), targets: Vec::new() }), Vec::new())
+        }
+        (None, _) => (None, Vec::new()),
+    };
+    let rtt_ns = network.as_ref().and_then(|network| network.mean_ns);
+    let Some(profiling) = profiling.map(|p| p.with_network_rtt(rtt_ns).numbers()) else {
         problems.push(RunError::Panicked("plan without a profiling phase"));
         return RunEnd { console: String::new(), completed: 0, interrupted, problems };
     };
@@ -114,6 +129,7 @@ pub(crate) fn finish(run: Finished<'_>) -> RunEnd {
     let warmed = warmup.as_ref().map_or(0, |w| w.summary.tally.sent);
     let mut notes = notes(plan, workload, &profiling, warmed);
     notes.extend(of_starts);
+    notes.extend(of_probes);
     notes.extend(handover.spill_error.map(|error| {
         format!(
             "Answers that waited to be read could not be written to a file and stayed in memory: {error}."
@@ -155,6 +171,7 @@ pub(crate) fn finish(run: Finished<'_>) -> RunEnd {
         anchor,
         zone: TimeZone::system(),
         title: plan.endpoint.kind.traits().title,
+        show_trace_timing: plan.artifacts.trace.show,
         length_forced: is_length_forced(plan),
         lengths: Some(InputLengths {
             summary: profiling.lengths,
@@ -165,6 +182,7 @@ pub(crate) fn finish(run: Finished<'_>) -> RunEnd {
         }),
         load: Some(&load),
         targets: &targets,
+        network: network.as_ref(),
         notes: &notes,
         files: &lines,
     };

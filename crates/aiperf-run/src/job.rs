@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use aiperf_core::plan::{
-    CorpusPlan, DatasetPlan, ExportLevel, PhaseKind, PhasePlan, Plan, RandomStyle, TokenizerPlan,
-    VerifyLengths,
+    CorpusPlan, DatasetPlan, ExportLevel, NetworkPlan, PhaseKind, PhasePlan, Plan, RandomStyle,
+    TokenizerPlan, VerifyLengths,
 };
 use aiperf_core::ticket::Uuid;
 use aiperf_core::time::ClockAnchor;
@@ -20,7 +20,7 @@ use aiperf_sim::{SimConfig, SimHandle};
 use aiperf_tokens::{TemplateClock, Tokenizer};
 use tokio::sync::mpsc;
 
-use crate::artifacts::{Folder, InputsFile, write_whole};
+use crate::artifacts::{Folder, InputsFile, Spool, write_whole};
 use crate::ask::{self, Asked};
 use crate::control::{Control, PhaseEnd, Ran};
 use crate::count::{BodyCounter, changes_count};
@@ -30,6 +30,7 @@ use crate::handover;
 use crate::interrupt::Interrupt;
 use crate::item::Recounted;
 use crate::live::Live;
+use crate::network::{ProbedAll, Probing};
 use crate::phase::Starts;
 use crate::prepare::{Composer, ComposerSetup, check_bodies};
 use crate::progress::Progress;
@@ -90,6 +91,8 @@ pub(crate) struct Driven {
     pub inputs: Option<InputsFile>,
     pub collected: Collected,
     pub server_count: Option<ServerCount>,
+    /// What came of the probes of the network.
+    pub probed: Option<ProbedAll>,
     pub problems: Vec<RunError>,
 }
 
@@ -134,7 +137,7 @@ impl Job {
         screen: Screen,
     ) -> Result<RunEnd, RunError> {
         let inputs = InputsFile::create(folder.inputs_json())?;
-        let Driven { anchor, ends, inputs, collected, server_count, problems } =
+        let Driven { anchor, ends, inputs, collected, server_count, probed, problems } =
             self.drive(folder, Some(inputs), interrupt, screen)?;
         Ok(finish::finish(Finished {
             plan: &self.plan,
@@ -149,6 +152,7 @@ impl Job {
             inputs,
             collected,
             server_count,
+            probed,
             notes: starts::notes(&self.starts),
             problems,
         }))
@@ -204,6 +208,7 @@ impl Job {
                 index,
                 shards,
                 endpoint: plan.endpoint.clone(),
+                traces: plan.artifacts.trace.export,
                 api: self.endpoint.clone(),
                 urls: urls.clone(),
                 tls: self.tls.clone(),
@@ -250,8 +255,20 @@ impl Job {
             plan.phases.iter().cloned().zip(self.starts.iter().cloned()).collect();
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(RunError::Thread)?;
+        let probing = match plan.network {
+            Some(NetworkPlan::Probes { interval_ns }) => {
+                let spool = Spool::create(folder.network_jsonl(), false)?;
+                Some(Probing::start(&urls, plan.endpoint.ip, interval_ns, anchor, spool)?)
+            }
+            Some(NetworkPlan::Fixed { .. }) | None => None,
+        };
         let Ran { ends, composer, mut problems } = runtime.block_on(control.run(&phases, composer));
 
+        let probed = probing.and_then(|probing| {
+            let is_profiling = |(phase, _): &(&PhasePlan, &PhaseEnd)| phase.kind == PhaseKind::Profiling;
+            let first = plan.phases.iter().zip(&ends).find(is_profiling);
+            probing.finish(first.map_or(0, |(_, end)| end.start_ns))
+        });
         drop(control.commands);
         for thread in threads {
             match thread.join() {
@@ -271,7 +288,7 @@ impl Job {
             problems.push(RunError::TooManyFailures { failed, ended });
         }
         let inputs = composer.and_then(Composer::finish);
-        Ok(Driven { anchor, ends, inputs, collected, server_count, problems })
+        Ok(Driven { anchor, ends, inputs, collected, server_count, probed, problems })
     }
 
     /// Position of the conversation that is sent first.

@@ -29,6 +29,7 @@ mod item;
 mod job;
 mod limit;
 mod live;
+mod network;
 mod phase;
 mod phase_load;
 mod pooled;

@@ -54,6 +54,14 @@ impl Pooled {
         self.windows.extend(other.windows);
     }
 
+    /// The same, with latencies that are told without a round trip, too, if it is known how long one takes.
+    pub(crate) fn with_network_rtt(mut self, ns: Option<f64>) -> Self {
+        if let Some(ns) = ns {
+            self.recorder.set_network_rtt(ns);
+        }
+        self
+    }
+
     /// Statistics of all of it.
     pub(crate) fn numbers(&self) -> Numbers {
         let window = Window::pooled(&self.windows);

@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use aiperf_core::exchange::Exchange;
 use aiperf_core::outcome::{Disposition, Outcome};
-use aiperf_core::plan::{EndpointPlan, ExportLevel, Pacing, PhaseKind, PhasePlan, Plan};
+use aiperf_core::plan::{EndpointPlan, ExportLevel, HttpVersion, Pacing, PhaseKind, PhasePlan, Plan};
 use aiperf_core::text::for_terminal;
 use aiperf_core::time::{ClockAnchor, ns_to_ms};
 use aiperf_core::url::BaseUrl;
 use aiperf_load::FailureThreshold;
 use aiperf_metrics::{
     Capabilities, ChunkFact, Disk, ErrorSummary, Facts, LengthFacts, LengthLedger, Place, Recorder,
-    TargetRecorder, Value, WireFacts, is_context_overflow,
+    TargetRecorder, Value, WireFacts, is_context_overflow, token_gaps, tokens_of_chunks,
 };
 use aiperf_net::sse::SseScanner;
 use aiperf_net::{Answer, Client, Endpoint};
@@ -23,6 +23,7 @@ use aiperf_os::mono_ns;
 use aiperf_report::Verified;
 use aiperf_report::jsonl::{self, Meta, PhaseMeta};
 use aiperf_report::raw::{self, Raw, Responses};
+use aiperf_report::trace::Trace;
 
 use crate::artifacts::{Folder, Scratch, Spool};
 use crate::count::BodyCounter;
@@ -158,6 +159,8 @@ pub(crate) struct Reader {
     collected: Collected,
     records: Option<Spool>,
     raw: Option<RawFile>,
+    /// Each record is to have what the wire showed.
+    traces: Option<Traces>,
     scratch: Scratch,
     flushed_ns: u64,
     /// A request whose answer has another number of vectors or scores than inputs was told.
@@ -169,6 +172,27 @@ struct RawFile {
     spool: Spool,
     plan: EndpointPlan,
     urls: Vec<BaseUrl>,
+}
+
+/// What words a trace beside the exchange.
+struct Traces {
+    plan: EndpointPlan,
+    urls: Vec<BaseUrl>,
+}
+
+impl Traces {
+    fn http_version(&self) -> &'static str {
+        match self.plan.http {
+            HttpVersion::One => "1.1",
+            HttpVersion::Two => "2",
+        }
+    }
+
+    /// Whether a server has a name that is looked up.
+    fn is_named(&self, target: usize) -> bool {
+        let host = self.urls.get(target).map_or("", |url| url.host.trim_matches(['[', ']']));
+        self.plan.unix_socket.is_none() && host.parse::<std::net::IpAddr>().is_err()
+    }
 }
 
 impl Reader {
@@ -190,6 +214,8 @@ impl Reader {
         let records = (level >= ExportLevel::Records)
             .then(|| Spool::create(folder.records_jsonl(), false))
             .transpose()?;
+        let traces =
+            plan.artifacts.trace.export.then(|| Traces { plan: plan.endpoint.clone(), urls: urls.clone() });
         let raw = (level >= ExportLevel::Raw)
             .then(|| -> Result<_, RunError> {
                 let spool = Spool::create(folder.raw_jsonl(), true)?;
@@ -240,6 +266,7 @@ impl Reader {
             collected,
             records,
             raw,
+            traces,
             scratch,
             flushed_ns: 0,
             told_of_results: false,
@@ -285,8 +312,10 @@ impl Reader {
     pub(crate) fn run(mut self, mut incoming: Incoming) -> Collected {
         // Only words headers here; it opens no connection. It belongs to one thread, so it is made in this one. Shards make the same one
         // first and fail the run if it cannot be made.
+        let raw = self.raw.as_ref().map(|raw| (&raw.plan, &raw.urls));
+        let wording = raw.or(self.traces.as_ref().map(|traces| (&traces.plan, &traces.urls)));
         let senders =
-            self.raw.iter().flat_map(|raw| raw.urls.iter().map(|url| Client::new(&raw.plan, url, None).ok()));
+            wording.iter().flat_map(|(plan, urls)| urls.iter().map(|url| Client::new(plan, url, None).ok()));
         let senders: Vec<Option<Client>> = senders.collect();
         let mut last_phase = 0;
         loop {
@@ -366,6 +395,7 @@ impl Reader {
         self.compare_results(&turn, &answer);
         let as_sent = turn.is_part.then_some(&body[..]);
         let counts = self.count(&answer, turn.isl, as_sent, turn.is_remembered);
+        let token_gaps = self.token_gaps(number, &answer, &counts);
         let facts = Facts {
             outcome,
             start_ns: exchange.stamps.start_ns,
@@ -379,6 +409,8 @@ impl Reader {
             requested_osl: turn.requested_osl,
             usage: answer.usage,
             context_overflow: answer.failure.as_ref().is_some_and(is_context_overflow),
+            first_event_ns: answer.first_event_ns,
+            token_gaps,
             place: Place { turn: ticket.turn, target: ticket.target, ..Place::default() },
             wire: WireFacts::of(&ticket, &exchange),
             ..Facts::default()
@@ -446,7 +478,19 @@ impl Reader {
         );
         meta.url = self.url_names.get(usize::from(ticket.target)).map(String::as_str);
         if let Some(spool) = &mut self.records {
-            spool.append(|out| jsonl::line(out, &meta, &values, answer.failure.as_ref()));
+            let sent = sender.filter(|_| self.traces.is_some()).map(|sender| {
+                let body_len = exchange.traffic.body_sent;
+                sender.sent_headers(ticket.request_id, &ticket.correlation_id, body_len)
+            });
+            let trace = self.traces.as_ref().zip(sent.as_ref()).map(|(of, headers)| Trace {
+                exchange: &exchange,
+                anchor: &self.anchor,
+                headers,
+                http_version: of.http_version(),
+                scheduled_ns: ticket.scheduled_ns,
+                is_named: of.is_named(usize::from(ticket.target)),
+            });
+            spool.append(|out| jsonl::line(out, &meta, &values, trace.as_ref(), answer.failure.as_ref()));
         }
         if let (Some(file), Some(sender)) = (&mut self.raw, sender) {
             let sent = sender.request_headers(ticket.request_id, &ticket.correlation_id);
@@ -504,6 +548,44 @@ impl Reader {
         let isl = isl.or_else(|| counter.body(as_sent?));
         Counts { isl, output, reasoning }
     }
+
+    /// Gaps between the tokens of a streamed answer, if it is one of the sample. Where there are as many chunks as tokens each is taken to
+    /// bring one; else every chunk is counted for itself.
+    fn token_gaps(&self, number: u64, answer: &Answer, counts: &Counts) -> Vec<u64> {
+        let Some(counter) = self.counter.as_ref().filter(|_| self.streaming && has_token_gaps(number)) else {
+            return Vec::new();
+        };
+        let tokens = counts.output.unwrap_or(0) + counts.reasoning.unwrap_or(0);
+        let brought = if tokens == answer.chunks.len() as u64 {
+            vec![1; answer.chunks.len()]
+        } else {
+            let (mut text, mut reasoning) = (0, 0);
+            let of = |whole: &str, from: usize, to: usize| match whole.get(from..to) {
+                Some(piece) if !piece.is_empty() => counter.answer(piece),
+                _ => 0,
+            };
+            let alone = answer.chunks.iter().map(|chunk| {
+                let own = of(&answer.text, text, chunk.text_end)
+                    + of(&answer.reasoning, reasoning, chunk.reasoning_end);
+                (text, reasoning) = (chunk.text_end, chunk.reasoning_end);
+                own
+            });
+            tokens_of_chunks(&alone.collect::<Vec<_>>(), tokens)
+        };
+        token_gaps(answer.chunks.iter().map(|chunk| chunk.at_ns).zip(brought))
+    }
+}
+
+/// Requests whose tokens are looked at chunk by chunk whatever comes, the first ones of the run.
+const GAPS_FIRST: u64 = 256;
+/// Behind them, one of 2 to the power of this.
+const GAPS_EVERY_BITS: u32 = 4;
+
+/// Whether the request behind `number` others is one of those. Numbers are scattered, so that no rhythm of turns makes a sample of first
+/// turns alone.
+fn has_token_gaps(number: u64) -> bool {
+    let scattered = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    number < GAPS_FIRST || scattered >> (u64::BITS - GAPS_EVERY_BITS) == 0
 }
 
 /// Every event with its fields, stamped with the read that brought its first byte.

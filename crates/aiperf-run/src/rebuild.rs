@@ -10,12 +10,13 @@ use std::path::Path;
 
 use aiperf_core::time::ClockAnchor;
 use aiperf_metrics::{Disk, DiskProblem, ErrorSummary, LengthLedger, Recorder, Summary, Window};
-use aiperf_report::{FileLine, InputLengths, Report, console, csv, json};
+use aiperf_report::{FileLine, InputLengths, NetworkLatency, Report, console, csv, json};
 use jiff::tz::TimeZone;
 
 use crate::artifacts::{Folder, RUN_FILE, RUN_FILE_SUFFIX, write_whole};
 use crate::error::RunError;
 use crate::job::Screen;
+use crate::network;
 use crate::record::{self, Record};
 use crate::run_file::RunFile;
 
@@ -78,7 +79,12 @@ pub fn rebuild(dir: &Path, force: bool, screen: Screen) -> Result<Rebuilt, RunEr
         }
     }
 
-    let [profiling, warmup] = parts.map(Part::finish);
+    let [mut profiling, warmup] = parts;
+    let network = network(&run, &folder, &profiling)?;
+    if let Some(ns) = network.as_ref().and_then(|network| network.mean_ns) {
+        profiling.recorder.set_network_rtt(ns);
+    }
+    let [profiling, warmup] = [profiling, warmup].map(Part::finish);
     if let Some(DiskProblem::Read(error)) = disk.problem() {
         return Err(artifact("read back measured values in", dir, io::Error::other(error)));
     }
@@ -106,6 +112,7 @@ pub fn rebuild(dir: &Path, force: bool, screen: Screen) -> Result<Rebuilt, RunEr
         anchor: WALL,
         zone: TimeZone::system(),
         title: run.kind().traits().title,
+        show_trace_timing: run.show_trace_timing,
         length_forced: run.length_forced,
         lengths: Some(InputLengths {
             summary: profiling.lengths.summary(),
@@ -116,6 +123,7 @@ pub fn rebuild(dir: &Path, force: bool, screen: Screen) -> Result<Rebuilt, RunEr
         }),
         load: None,
         targets: &[],
+        network: network.as_ref(),
         notes: &notes,
         files: &files,
     };
@@ -131,6 +139,22 @@ pub fn rebuild(dir: &Path, force: bool, screen: Screen) -> Result<Rebuilt, RunEr
     };
     let completed = profiling.summary.tally.completed;
     Ok(Rebuilt { console, notes, completed, records: reading.whole })
+}
+
+/// The time to the servers and back: as the user said it, or from the probes since the first profiling request. Those that a run adds at
+/// its end are there only if it came to it.
+fn network(run: &RunFile, folder: &Folder, profiling: &Part) -> Result<Option<NetworkLatency>, RunError> {
+    if let Some(mean_ns) = run.network_mean_ns {
+        return Ok(Some(NetworkLatency { mean_ns: Some(mean_ns), targets: Vec::new() }));
+    }
+    let path = folder.network_jsonl();
+    let bytes = match fs::read(&path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(artifact("read", &path, error)),
+    };
+    let since_ns = profiling.windows.iter().flatten().map(|(from, _)| *from).min().unwrap_or(0);
+    Ok(Some(network::read_back(&bytes, since_ns)))
 }
 
 /// Stamps of records are wall-clock times already.

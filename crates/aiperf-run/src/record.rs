@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use aiperf_core::outcome::{Failure, FailureKind, Outcome, Stage};
 use aiperf_core::usage::Usage;
-use aiperf_metrics::{ChunkFact, Facts, LengthFacts, WireFacts, find, is_context_overflow};
+use aiperf_metrics::{ChunkFact, Facts, LengthFacts, TrafficFacts, WireFacts, find, is_context_overflow};
 use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, de};
 
@@ -45,6 +45,8 @@ struct Metadata<'a> {
     phase_index: usize,
     scheduled_ns: Option<u64>,
     request_send_start_ns: Option<u64>,
+    request_send_end_ns: Option<u64>,
+    response_receive_start_ns: Option<u64>,
     #[serde(borrow)]
     outcome: Cow<'a, str>,
 }
@@ -151,15 +153,37 @@ impl Line<'_> {
         (usage != Usage::default()).then_some(usage)
     }
 
+    fn traffic(&self) -> Option<TrafficFacts> {
+        Some(TrafficFacts {
+            body_sent: self.one("http_req_data_sent")?,
+            body_received: self.one("http_req_data_received")?,
+            wire_sent: self.one("http_wire_bytes_sent")?,
+            wire_received: self.one("http_wire_bytes_received")?,
+            chunks_sent: self.one("http_req_chunks_sent")?,
+            chunks_received: self.one("http_req_chunks_received")?,
+        })
+    }
+
     fn wire(&self) -> WireFacts {
         let connecting = self
             .one("time_to_first_token")
             .zip(self.one("connection_free_time_to_first_token"))
             .and_then(|(whole, free)| whole.checked_sub(free));
+        let first_byte_ns = self.metadata.response_receive_start_ns;
+        let receiving = self.one("http_req_receiving");
         WireFacts {
             dispatched_ns: Some(self.metadata.credit_issued_ns),
             send_start_ns: self.metadata.request_send_start_ns,
+            send_end_ns: self.metadata.request_send_end_ns,
             headers_ns: self.metadata.request_ack_ns,
+            first_byte_ns,
+            last_byte_ns: first_byte_ns.zip(receiving).map(|(from, ns)| from.saturating_add(ns)),
+            blocked_ns: self.one("http_req_blocked"),
+            dns_ns: self.one("http_req_dns_lookup"),
+            tcp_ns: self.one("http_req_tcp"),
+            tls_ns: self.one("http_req_tls"),
+            reused: self.one("http_req_connection_reused").map(|reused| reused == 1),
+            traffic: self.traffic(),
             connecting_ns: connecting,
             read_lag_ns: self.one("read_lag"),
         }
@@ -198,6 +222,8 @@ pub(crate) fn parse(line: &[u8], counted_here: bool) -> Result<Record, serde_jso
         reasoning_tokens: line.one("reasoning_token_count"),
         requested_osl: line.requested_osl(),
         usage,
+        first_event_ns: line.one("time_to_first_event").map(|ns| meta.request_start_ns.saturating_add(ns)),
+        token_gaps: line.all("inter_token_gap").into_iter().flatten().collect(),
         wire: line.wire(),
         context_overflow: failure.as_ref().is_some_and(is_context_overflow),
         ..Facts::default()

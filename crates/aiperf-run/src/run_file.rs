@@ -1,7 +1,7 @@
 //! `profile_export_run.json`: what was run, written before the first request, so that the records of a run that was killed can still
 //! be summarised.
 
-use aiperf_core::plan::{EndpointKind, Pacing, PhaseKind, Plan, SloPlan};
+use aiperf_core::plan::{EndpointKind, NetworkPlan, Pacing, PhaseKind, Plan, SloPlan};
 use aiperf_core::time::ClockAnchor;
 use aiperf_metrics::Capabilities;
 use aiperf_report::Counting;
@@ -39,6 +39,12 @@ pub(crate) struct RunFile {
     /// What a good request keeps: metrics and bounds in their display units.
     #[serde(default)]
     slos: Vec<(String, f64)>,
+    /// The console has the table of what HTTP took.
+    #[serde(default)]
+    pub show_trace_timing: bool,
+    /// What the user said of the time to the servers and back, nanoseconds.
+    #[serde(default)]
+    pub network_mean_ns: Option<f64>,
     /// What input lengths count.
     pub counting: CountingFact,
     /// Tokenizer behind our counts.
@@ -100,6 +106,11 @@ impl RunFile {
             server_token_count: plan.endpoint.server_token_count,
             length_forced: is_length_forced(plan),
             slos: plan.slos.iter().map(|slo| (slo.tag.clone(), slo.threshold)).collect(),
+            show_trace_timing: plan.artifacts.trace.show,
+            network_mean_ns: match plan.network {
+                Some(NetworkPlan::Fixed { mean_ns }) => Some(mean_ns),
+                Some(NetworkPlan::Probes { .. }) | None => None,
+            },
             counting,
             tokenizer: tokenizer.map(str::to_owned),
             phases: plan.phases.iter().map(phase).collect(),

@@ -23,7 +23,7 @@ use aiperf_core::url::BaseUrl;
 use aiperf_data::Sequential;
 use aiperf_load::{Arrivals, Stage, Targets, UserClock, UserSessions, share};
 use aiperf_metrics::ShardHealth;
-use aiperf_net::{Answer, Client, Counters, Endpoint};
+use aiperf_net::{Answer, Client, Counters, Endpoint, NetError};
 use aiperf_os::deadlines::Deadlines;
 use aiperf_os::mono_ns;
 use aiperf_rng::Key;
@@ -86,6 +86,8 @@ pub(crate) struct ShardSetup {
     pub index: usize,
     pub shards: usize,
     pub endpoint: EndpointPlan,
+    /// Headers and addresses are kept.
+    pub traces: bool,
     /// Reads the replies that later turns repeat.
     pub api: Arc<Endpoint>,
     /// Where the plan's servers are.
@@ -112,7 +114,11 @@ pub(crate) fn run(setup: ShardSetup) -> Result<(), RunError> {
     let _farewell = Farewell(setup.index as u16, setup.events.clone());
     aiperf_os::sched::set_timer_slack(1);
     aiperf_os::sched::shorten_turns(TURN_NS);
-    let clients = setup.urls.iter().map(|url| Client::new(&setup.endpoint, url, setup.tls.clone()));
+    let traces = setup.traces;
+    let clients = setup.urls.iter().map(|url| {
+        let client = Client::new(&setup.endpoint, url, setup.tls.clone())?;
+        Ok::<_, NetError>(if traces { client.keeping_headers() } else { client })
+    });
     let clients = clients.collect::<Result<Vec<_>, _>>()?;
     // Not a `LocalSet` in a runtime: there, what a socket wakes goes through a shared queue and a second scheduler.
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -378,6 +384,7 @@ mod tests {
                 api: Arc::new(Endpoint::new(&endpoint)),
                 urls: endpoint.targets.iter().map(|target| target.url.clone()).collect(),
                 endpoint,
+                traces: false,
                 tls: None,
                 seed: 1,
                 id_key: 1,

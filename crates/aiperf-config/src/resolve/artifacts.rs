@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
-use aiperf_core::plan::{ArtifactsPlan, ExportLevel, Pacing, PhaseKind, PhasePlan};
+use aiperf_core::plan::{ArtifactsPlan, ExportLevel, NetworkPlan, Pacing, PhaseKind, PhasePlan, TracePlan};
 
 use super::Resolver;
 use crate::error::ConfigError;
 use crate::options::Id;
+use crate::place::Place;
 
 /// Endings of the files of a run; a prefix that ends so loses it. Longer ones first.
 const KNOWN_ENDINGS: &[&str] = &[
@@ -43,15 +44,69 @@ impl Resolver<'_> {
             }
             None => PathBuf::from("artifacts").join(self.folder(models, phases)),
         };
+        let level = match self.settings.text_or_default(Id::ExportLevel).as_str() {
+            "summary" => ExportLevel::Summary,
+            "raw" => ExportLevel::Raw,
+            _ => ExportLevel::Records,
+        };
+        let trace = TracePlan {
+            export: self.settings.is_on(Id::ExportHttpTrace),
+            show: self.settings.is_on(Id::ShowTraceTiming),
+        };
+        if trace.export && level == ExportLevel::Summary {
+            self.needs(Id::ExportHttpTrace, "--export-level records or raw", "traces are part of records");
+        }
         ArtifactsPlan {
             dir,
             prefix: self.prefix(),
-            level: match self.settings.text_or_default(Id::ExportLevel).as_str() {
-                "summary" => ExportLevel::Summary,
-                "raw" => ExportLevel::Raw,
-                _ => ExportLevel::Records,
-            },
+            level,
             schema: if self.settings.int_or_default(Id::ExportSchema) == 2 { 2 } else { 1 },
+            trace,
+        }
+    }
+
+    /// Where the length of a round trip comes from. A file says `enabled` beside a mean as AIPerf's do; on the command line each flag
+    /// says it by itself.
+    pub(super) fn network(&mut self) -> Option<NetworkPlan> {
+        let asked = self.settings.switch(Id::NetworkAutomatic);
+        let mean_ms = self.settings.float(Id::NetworkMean);
+        if let Some(mean_ms) = mean_ms {
+            let is_flag = |id: Id| self.place(id).is_some_and(|place| !matches!(place, Place::File { .. }));
+            if asked == Some(true) && is_flag(Id::NetworkAutomatic) {
+                self.exclude(
+                    Id::NetworkAutomatic,
+                    Id::NetworkMean,
+                    "one measures what the other says; drop one of the two",
+                );
+            }
+            self.needs_probes();
+            let rank = |id: Id| self.place(id).map_or(0, |place| place.rank());
+            let is_off = asked == Some(false) && rank(Id::NetworkAutomatic) >= rank(Id::NetworkMean);
+            return (!is_off).then_some(NetworkPlan::Fixed { mean_ns: mean_ms * 1e6 });
+        }
+        if asked != Some(true) {
+            self.needs_probes();
+            return None;
+        }
+        self.exclude(
+            Id::NetworkAutomatic,
+            Id::UnixSocket,
+            "probes are TCP connections, and nothing else of this run is one; drop one of the two",
+        );
+        let seconds = self.settings.float_or_default(Id::NetworkInterval);
+        Some(NetworkPlan::Probes { interval_ns: (seconds * 1e9) as u64 })
+    }
+
+    /// An interval says nothing where nothing is measured.
+    fn needs_probes(&mut self) {
+        let in_file = |place: Place| matches!(place, Place::File { .. });
+        // A file may write down everything, as AIPerf's do.
+        if !self.place(Id::NetworkInterval).is_some_and(in_file) {
+            self.needs(
+                Id::NetworkInterval,
+                "--network-latency-automatic",
+                "it is the time between its probes",
+            );
         }
     }
 

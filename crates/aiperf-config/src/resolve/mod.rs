@@ -57,6 +57,7 @@ impl<'a> Resolver<'a> {
         let cache_bust = self.cache_bust(&phases);
         let slos = self.slos();
         let artifacts = self.artifacts(&models, &phases);
+        let network = self.network();
         let runtime = self.runtime();
         let (endpoint, dataset) = endpoint.zip(dataset).filter(|_| self.errors.is_empty())?;
         let tokenizer = self.tokenizer(&models, &endpoint);
@@ -76,6 +77,7 @@ impl<'a> Resolver<'a> {
             verify_lengths,
             slos,
             phases,
+            network,
             artifacts,
             runtime,
             seed: seed.unwrap_or_else(draw_seed),

@@ -57,7 +57,7 @@ const ENVELOPE: &[&str] = &["schema_version", "benchmark", "variables"];
 /// Keys that make a length a distribution of another form.
 const SHAPE: &[&str] = &["median", "peaks", "points", "min", "max"];
 /// Sections of what this version does not have; a file may say that they are off.
-const SWITCHED_OFF: &[&str] = &["gpu_telemetry", "server_metrics", "network_latency"];
+const SWITCHED_OFF: &[&str] = &["gpu_telemetry", "server_metrics"];
 /// The body's keys that are folded together before the look-up.
 const BODY_FORMS: &[&str] =
     &["model", "models", "dataset", "datasets", "phases", "profiling", "warmup", "endpoint", "artifacts"];

@@ -75,7 +75,7 @@ pub fn explain(tag: &str) -> Option<Explanation> {
 
 fn chunks(spec: &MetricSpec) -> &'static str {
     match spec.compute {
-        Compute::Derived(_) => AS_NAMED,
+        Compute::Derived(_) | Compute::NetworkRtt | Compute::NetworkAdjusted(_) => AS_NAMED,
         _ if spec.flags.has(Flags::STREAMING) => CONTENT,
         _ => "None by itself; it is not about when chunks arrive unless its rule says so.",
     }
@@ -85,7 +85,7 @@ fn requests(spec: &MetricSpec) -> &'static str {
     match spec.compute {
         _ if spec.flags.has(Flags::ERROR_ONLY) => "Failed and cancelled ones.",
         _ if spec.flags.has(Flags::EVERY_OUTCOME) => "Completed, failed and cancelled ones alike.",
-        Compute::Derived(_) => AS_NAMED,
+        Compute::Derived(_) | Compute::NetworkRtt | Compute::NetworkAdjusted(_) => AS_NAMED,
         Compute::OverTime(_) | Compute::Adjusted(_) | Compute::AtLeast(_) => IN_ITS_RULE,
         _ => "Completed ones: a whole answer with content. One that lacks what the rule needs has no value.",
     }

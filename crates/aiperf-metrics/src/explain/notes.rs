@@ -223,6 +223,18 @@ notes! {
         sglang has(&["total_throughput", "total_throughput_retokenized"], BENCH_WINDOW);
         guidellm has(&["tokens_per_second"], GUIDE_WINDOW);
 
+    // What HTTP took.
+    Tag "http_req_sending"; chunks "None."; requests ""; aiperf "Begins before connecting, so that it has connecting in it."; vllm NO; sglang NO; guidellm NO;
+    Tag "http_req_duration"; chunks "The last read of the answer's body, end marks included."; requests "";
+        aiperf "Begins before connecting, so that it has connecting in it."; vllm NO; sglang NO; guidellm NO;
+    Tag "http_req_total"; chunks "The last read of the answer's body, end marks included."; requests "";
+        aiperf "Adds connecting to a duration that has it already."; vllm NO; sglang NO; guidellm NO;
+    Tag "http_req_blocked"; chunks "None."; requests ""; aiperf "Waiting for a place in a pool of connections, of which there is none here."; vllm NO; sglang NO; guidellm NO;
+    Prefix "http_req_"; chunks "Reads of the answer's body, whatever is in them."; requests ""; aiperf ""; vllm NO; sglang NO; guidellm NO;
+    Prefix "http_wire_"; chunks "All bytes of request and answer, heads included."; requests ""; aiperf ""; vllm NO; sglang NO; guidellm NO;
+    Tag "time_to_first_event"; chunks "The first event with data, be it a role and nothing else; end marks and errors are none."; requests ""; aiperf "";
+        vllm NO; sglang NO; guidellm NO;
+
     // Families, and members of them that others have too.
     Tag "usage_prompt_tokens"; chunks ""; requests ""; aiperf "";
         vllm has(&["input_lens"], "A list; the server's count where it sends usage."); sglang NO;

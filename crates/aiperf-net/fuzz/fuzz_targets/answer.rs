@@ -41,6 +41,7 @@ fuzz_target!(|input: &[u8]| {
         reads: vec![ReadMark::read(5, body.len())],
         bytes_sent: 0,
         bytes_received: body.len() as u64,
+        traffic: aiperf_core::exchange::Traffic::default(),
         disposition: Disposition::Finished,
     };
     let answer = endpoint(kind).read(&exchange);

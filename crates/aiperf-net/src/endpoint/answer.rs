@@ -110,6 +110,7 @@ impl<'b> Reader<'b> {
         let Some(data) = self.data(event) else { return };
         let end = event.data_end().unwrap_or(0);
         let at_ns = exchange.arrival_ns(end.saturating_sub(1)).unwrap_or(exchange.stamps.end_ns);
+        self.answer.first_event_ns.get_or_insert(at_ns);
         if let Some(frame) = &self.frame
             && let Some(text) = frame.text(&data)
         {

@@ -33,6 +33,7 @@ pub(super) fn exchange(content_type: &str, reads: &[&str]) -> Exchange {
         reads: marks,
         bytes_sent: 0,
         bytes_received: 0,
+        traffic: aiperf_core::exchange::Traffic::default(),
         disposition: Disposition::Finished,
     }
 }

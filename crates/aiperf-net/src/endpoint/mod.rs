@@ -123,6 +123,8 @@ pub struct Answer {
     pub reasoning: String,
     /// Chunks with content, in order. One for an answer that was not streamed.
     pub chunks: Vec<AnswerChunk>,
+    /// When the first event with data was whole, be there content in it or not; absent in an answer without events.
+    pub first_event_ns: Option<u64>,
     /// The last non-empty usage object.
     pub usage: Option<Usage>,
     /// The last `finish_reason`, or what the API has in its place.

@@ -24,6 +24,11 @@ const GREETING_LEN: usize = 8;
 pub(crate) struct StreamBook {
     /// The first write with bytes of the request was about to start.
     pub(crate) first_write_ns: Cell<u64>,
+    /// The write with the end of its head had returned.
+    pub(crate) head_sent_ns: Cell<u64>,
+    /// Writes with something of its body, and how many bytes of it.
+    pub(crate) writes: Cell<u32>,
+    pub(crate) body_out: Cell<u64>,
     /// The last byte of the request was handed to the kernel.
     pub(crate) sent_ns: Cell<u64>,
     /// The head of the answer was whole.
@@ -155,7 +160,19 @@ impl Book {
                         stream.first_write_ns.set(began_ns);
                     }
                 }
-                Part::Payload { bytes, .. } => add(&stream.bytes_out, bytes.len()),
+                Part::Payload { bytes, body, .. } => {
+                    add(&stream.bytes_out, bytes.len());
+                    if *body > 0 {
+                        stream.writes.set(stream.writes.get() + 1);
+                        add(&stream.body_out, *body);
+                    }
+                }
+                Part::End if frame.ends_head() && stream.head_sent_ns.get() == 0 => {
+                    stream.head_sent_ns.set(self.socket.last_write_ns());
+                    if frame.ends_stream() {
+                        self.unflushed.borrow_mut().push((end, Rc::clone(stream)));
+                    }
+                }
                 Part::End if frame.ends_stream() => {
                     self.unflushed.borrow_mut().push((end, Rc::clone(stream)));
                 }

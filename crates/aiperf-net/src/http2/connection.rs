@@ -176,6 +176,7 @@ impl Shared {
         let stream = Stream { id: response.stream_id().as_u32(), shared: self };
         let book = self.book.open(stream.id);
         seen.carry(Some(Carrier::Stream(Rc::clone(&book))));
+        seen.note_addresses(&self.book.socket);
         if !body.is_empty() {
             // All at once: it is in memory already, and what the server does not take yet waits there. An error here is an
             // error of the answer too, where it is told.

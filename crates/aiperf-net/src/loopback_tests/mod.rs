@@ -110,7 +110,8 @@ async fn answered(answer: &[u8]) -> Exchange {
 fn check_stamps(e: &Exchange) {
     let s = &e.stamps;
     let spans = [s.dns_ns, s.tcp_ns, s.tls_ns].into_iter().flatten().flat_map(|(a, b)| [a, b]);
-    let points = [s.send_start_ns, s.send_end_ns, s.headers_ns, s.first_byte_ns, s.last_byte_ns];
+    let points =
+        [s.send_start_ns, s.head_sent_ns, s.send_end_ns, s.headers_ns, s.first_byte_ns, s.last_byte_ns];
     let all: Vec<u64> = std::iter::once(s.start_ns)
         .chain(spans)
         .chain(points.into_iter().flatten())

@@ -1,7 +1,9 @@
 //! What is on the page, in order.
 
 use aiperf_core::text::{for_terminal, grouped};
-use aiperf_metrics::{ConsoleGroup, Flags, LengthDifference, Limit, PhaseHealth, Row, Stats, Tally, verdict};
+use aiperf_metrics::{
+    ConsoleGroup, Flags, LengthDifference, Limit, PhaseHealth, Row, Stats, Summary, Tally, verdict,
+};
 
 use super::EXPORT_WIDTH;
 use super::paint::{Paint, Tone};
@@ -101,8 +103,16 @@ impl Page {
 
     fn metrics(&mut self, report: &Report<'_>) {
         let mut first = true;
-        for group in [ConsoleGroup::Effective, ConsoleGroup::Active, ConsoleGroup::Usage, ConsoleGroup::Main]
-        {
+        for group in [
+            ConsoleGroup::HttpTrace,
+            ConsoleGroup::Effective,
+            ConsoleGroup::Active,
+            ConsoleGroup::Usage,
+            ConsoleGroup::Main,
+        ] {
+            if group == ConsoleGroup::HttpTrace && !report.show_trace_timing {
+                continue;
+            }
             let mut rows: Vec<&Row> = report
                 .summary
                 .public_rows()
@@ -120,9 +130,12 @@ impl Page {
                 ConsoleGroup::Effective => ": Effective",
                 ConsoleGroup::Active => ": Active",
                 ConsoleGroup::Usage => ": Usage",
-                ConsoleGroup::None | ConsoleGroup::Main => "",
+                ConsoleGroup::None | ConsoleGroup::HttpTrace | ConsoleGroup::Main => "",
             };
-            let title = format!("NVIDIA AIPerf | {}{suffix}", report.title);
+            let title = match group {
+                ConsoleGroup::HttpTrace => "NVIDIA AIPerf | HTTP Trace Timing".to_owned(),
+                _ => format!("NVIDIA AIPerf | {}{suffix}", report.title),
+            };
             metric_table(title, &rows).draw(&mut self.out, self.width, self.paint);
         }
     }
@@ -321,6 +334,7 @@ fn notes(report: &Report<'_>) -> Vec<String> {
             count(early.compared),
         ));
     }
+    notes.extend(coarse_stream(summary));
     let disagree = summary.avg("usage_discrepancy_count").unwrap_or(0.0);
     // What lies between the counts of prompts, the lengths have told.
     let told =
@@ -347,6 +361,24 @@ fn notes(report: &Report<'_>) -> Vec<String> {
     }
     notes.extend(report.notes.iter().map(|note| for_terminal(note, MESSAGE)));
     notes
+}
+
+/// Tokens per chunk from which on a stream is said to carry several.
+const SEVERAL: f64 = 1.05;
+
+/// That chunks carry several tokens, and what that does to the inter-token latency, which divides by all tokens but one.
+fn coarse_stream(summary: &Summary) -> Option<String> {
+    let per_chunk = summary.avg("tokens_per_chunk").filter(|tokens| *tokens >= SEVERAL)?;
+    let itl = summary.avg("inter_token_latency")?;
+    let told = summary.avg("inter_token_gap").map_or_else(String::new, |gap| {
+        format!(
+            " The time of each token behind the one before it is {gap:.2} ms on average: inter_token_gap."
+        )
+    });
+    Some(format!(
+        "Chunks carry {per_chunk:.2} tokens on average, so time_to_first_token is that of several tokens, and inter_token_latency \
+         ({itl:.2} ms) is too short by the share of the first chunk.{told}"
+    ))
 }
 
 /// `1,234.56`.

@@ -117,11 +117,13 @@ impl Trial {
             verify_lengths: VerifyLengths::Off,
             slos: Vec::new(),
             phases: vec![phase],
+            network: None,
             artifacts: ArtifactsPlan {
                 dir: std::env::temp_dir(),
                 prefix: None,
                 level: ExportLevel::Summary,
                 schema: 1,
+                trace: aiperf_core::plan::TracePlan::default(),
             },
             runtime: RuntimePlan {
                 max_shards: self.workers_max,

@@ -430,8 +430,8 @@ fn a_screen_that_cannot_be_written_to_is_a_failure_and_one_that_was_closed_is_no
 fn a_document_that_does_not_fit_is_not_left_half_written() {
     let server = sim("ttft=0&itl=0");
     let run = Run::profile(&url(&server)).args("--request-count 3 --streaming --log-level error");
-    // 6 KiB hold the CSV and three records, and not the summary.
-    let done = run.disk_full_after(12).run().expect_exit(1);
+    // 18 KiB hold the CSV and three records, and not the summary.
+    let done = run.disk_full_after(36).run().expect_exit(1);
     let done = done.says(&["error: cannot write out/profile_export_aiperf.json: "]);
     let names = names(&done);
     assert!(!names.contains("profile_export_aiperf.json"), "{names:?}");

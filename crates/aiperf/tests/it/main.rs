@@ -28,4 +28,5 @@ mod support;
 mod tokenizer;
 mod unformed;
 mod urls;
+mod wire;
 mod workloads;
