@@ -95,7 +95,7 @@ fn values_out_of_range_are_shown_with_the_range() {
         (
             "--endpoint-type",
             "chatt",
-            "chat, completions, responses, messages, huggingface_generate, sglang_generate, solido_rag, template, raw",
+            "cohere_rankings, hf_tei_rankings, nim_rankings, huggingface_generate, sglang_generate, solido_rag, template, raw",
         ),
         ("--export-level", "all", "summary, records, raw"),
         ("--custom-endpoint", "v1/chat", "a path that starts with /"),
