@@ -200,7 +200,7 @@ pub(crate) fn plain_facts(k: u64, chunks: u64) -> Facts {
             completion_tokens: Some(tokens),
             total_tokens: Some(109 + k % 57 + tokens),
             reasoning_tokens: None,
-            cached_tokens: None,
+            ..Usage::default()
         }),
         wire: WireFacts::default(),
         ..Facts::default()

@@ -181,7 +181,7 @@ mod tests {
                 completion_tokens: Some(5),
                 total_tokens: Some(117),
                 reasoning_tokens: Some(3),
-                cached_tokens: None,
+                ..Usage::default()
             }),
             wire: crate::facts::WireFacts::default(),
             ..Facts::default()
@@ -285,12 +285,21 @@ mod tests {
 
     fn facts() -> impl Strategy<Value = Facts> {
         let tokens = || proptest::option::of(0u64..400);
-        let usage = (tokens(), tokens(), tokens(), tokens()).prop_map(|(p, c, r, k)| Usage {
-            prompt_tokens: p,
-            completion_tokens: c,
-            total_tokens: None,
-            reasoning_tokens: r,
-            cached_tokens: k,
+        let seconds = proptest::option::of(0.0..100.0_f64);
+        let usage = (proptest::array::uniform12(tokens()), seconds).prop_map(|(n, seconds)| Usage {
+            prompt_tokens: n[0],
+            completion_tokens: n[1],
+            total_tokens: n[2],
+            reasoning_tokens: n[3],
+            cached_tokens: n[4],
+            cache_write_tokens: n[5],
+            cache_miss_tokens: n[6],
+            prompt_audio_tokens: n[7],
+            prompt_audio_seconds: seconds,
+            tool_use_prompt_tokens: n[8],
+            completion_audio_tokens: n[9],
+            accepted_prediction_tokens: n[10],
+            rejected_prediction_tokens: n[11],
         });
         (
             0u64..5_000_000_000,
@@ -369,6 +378,14 @@ mod tests {
                 pct(usage.reasoning_tokens, f.reasoning_tokens.map(|n| n as f64)),
             ),
             ("usage_prompt_cache_read_tokens", usage.cached_tokens.map(|n| n as f64)),
+            ("usage_prompt_cache_write_tokens", usage.cache_write_tokens.map(|n| n as f64)),
+            ("usage_prompt_cache_miss_tokens", usage.cache_miss_tokens.map(|n| n as f64)),
+            ("usage_prompt_audio_tokens", usage.prompt_audio_tokens.map(|n| n as f64)),
+            ("usage_prompt_audio_seconds", usage.prompt_audio_seconds),
+            ("usage_tool_use_prompt_tokens", usage.tool_use_prompt_tokens.map(|n| n as f64)),
+            ("usage_completion_audio_tokens", usage.completion_audio_tokens.map(|n| n as f64)),
+            ("usage_accepted_prediction_tokens", usage.accepted_prediction_tokens.map(|n| n as f64)),
+            ("usage_rejected_prediction_tokens", usage.rejected_prediction_tokens.map(|n| n as f64)),
         ]
     }
 

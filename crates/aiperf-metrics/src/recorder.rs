@@ -452,7 +452,7 @@ mod tests {
             completion_tokens: Some(tokens),
             total_tokens: Some(55 + tokens),
             reasoning_tokens: None,
-            cached_tokens: None,
+            ..Usage::default()
         };
         Facts {
             outcome,

@@ -266,10 +266,26 @@ metrics! {
         "Prompt tokens as the server counts them, cache hits included."; usage |u| u.prompt_tokens;
     "usage_prompt_cache_read_tokens", "Usage Prompt Cache Read Tokens", "Usage Prompt Cache Read"; Tokens -> Tokens; [LARGER_IS_BETTER]; Usage 1010;
         "Prompt tokens the server took from its cache."; usage |u| u.cached_tokens;
+    "usage_prompt_cache_write_tokens", "Usage Prompt Cache Write Tokens", "Usage Prompt Cache Write"; Tokens -> Tokens; []; Usage 1015;
+        "Prompt tokens the server put into its cache."; usage |u| u.cache_write_tokens;
+    "usage_prompt_cache_miss_tokens", "Usage Prompt Cache Miss Tokens", "Usage Prompt Cache Miss"; Tokens -> Tokens; []; Usage 1017;
+        "Prompt tokens that were not in the server's cache, as it says; of servers whose prompt count leaves the cache out, that count."; usage |u| u.cache_miss_tokens;
+    "usage_prompt_audio_tokens", "Usage Prompt Audio Tokens", "Usage Prompt Audio"; Tokens -> Tokens; [LARGER_IS_BETTER]; Usage 1020;
+        "Prompt tokens that are audio, as the server counts them."; usage |u| u.prompt_audio_tokens;
+    "usage_tool_use_prompt_tokens", "Usage Tool Use Prompt Tokens", "Usage Tool Prompt"; Tokens -> Tokens; []; Usage 1030;
+        "Prompt tokens of tools, as the server counts them."; usage |u| u.tool_use_prompt_tokens;
+    "usage_prompt_audio_seconds", "Usage Prompt Audio Seconds", "Usage Prompt Audio Sec"; Seconds -> Seconds; [LARGER_IS_BETTER]; Usage 1040;
+        "Length of the prompt's audio as the server measures it."; real |f: &crate::Facts| f.usage?.prompt_audio_seconds;
     "usage_completion_tokens", "Usage Completion Tokens", "Usage Completion"; Tokens -> Tokens; [TOKENS LARGER_IS_BETTER]; Usage 1100;
         "Completion tokens as the server counts them, reasoning included."; usage |u| u.completion_tokens;
     "usage_reasoning_tokens", "Usage Reasoning Tokens", "Usage Reasoning"; Tokens -> Tokens; [TOKENS LARGER_IS_BETTER]; Usage 1110;
         "Reasoning tokens as the server counts them."; usage |u| u.reasoning_tokens;
+    "usage_completion_audio_tokens", "Usage Completion Audio Tokens", "Usage Completion Audio"; Tokens -> Tokens; [TOKENS LARGER_IS_BETTER]; Usage 1120;
+        "Completion tokens that are audio, as the server counts them."; usage |u| u.completion_audio_tokens;
+    "usage_accepted_prediction_tokens", "Usage Accepted Prediction Tokens", "Usage Accepted Pred"; Tokens -> Tokens; [TOKENS LARGER_IS_BETTER]; Usage 1130;
+        "Tokens of the predicted output that the answer has, as the server counts them."; usage |u| u.accepted_prediction_tokens;
+    "usage_rejected_prediction_tokens", "Usage Rejected Prediction Tokens", "Usage Rejected Pred"; Tokens -> Tokens; [TOKENS]; Usage 1140;
+        "Tokens of the predicted output that the answer does not have, as the server counts them."; usage |u| u.rejected_prediction_tokens;
     "usage_total_tokens", "Usage Total Tokens", "Usage Total"; Tokens -> Tokens; [TOKENS LARGER_IS_BETTER]; Usage 1200;
         "The server's own total."; usage |u| u.total_tokens;
     "usage_prompt_tokens_diff_pct", "Usage Prompt Diff %", "Prompt Diff"; Percent -> Percent; [INPUT USAGE_DIFF]; None 0;
@@ -286,10 +302,26 @@ metrics! {
         "Σ usage_prompt_cache_read_tokens."; total "usage_prompt_cache_read_tokens";
     "overall_usage_prompt_cache_read_pct", "Overall Usage Prompt Cache Read %", "Overall Cache Read %"; Percent -> Percent; [LARGER_IS_BETTER]; Usage 2012;
         "100 · Σ usage_prompt_cache_read_tokens ÷ Σ usage_prompt_tokens."; derived |c| Some(100.0 * c.sum("usage_prompt_cache_read_tokens")? / c.sum("usage_prompt_tokens")?);
+    "total_usage_prompt_cache_write_tokens", "Total Usage Prompt Cache Write Tokens", "Total Usage Prompt Cache Write"; Tokens -> Tokens; []; Usage 2015;
+        "Σ usage_prompt_cache_write_tokens."; total "usage_prompt_cache_write_tokens";
+    "total_usage_prompt_cache_miss_tokens", "Total Usage Prompt Cache Miss Tokens", "Total Usage Prompt Cache Miss"; Tokens -> Tokens; []; Usage 2017;
+        "Σ usage_prompt_cache_miss_tokens."; total "usage_prompt_cache_miss_tokens";
+    "total_usage_prompt_audio_tokens", "Total Usage Prompt Audio Tokens", "Total Usage Prompt Audio"; Tokens -> Tokens; [LARGER_IS_BETTER]; Usage 2020;
+        "Σ usage_prompt_audio_tokens."; total "usage_prompt_audio_tokens";
+    "total_usage_tool_use_prompt_tokens", "Total Usage Tool Use Prompt Tokens", "Total Usage Tool Prompt"; Tokens -> Tokens; []; Usage 2030;
+        "Σ usage_tool_use_prompt_tokens."; total "usage_tool_use_prompt_tokens";
+    "total_usage_prompt_audio_seconds", "Total Usage Prompt Audio Seconds", "Total Usage Prompt Audio Sec"; Seconds -> Seconds; [LARGER_IS_BETTER]; Usage 2040;
+        "Σ usage_prompt_audio_seconds."; total "usage_prompt_audio_seconds";
     "total_usage_completion_tokens", "Total Usage Completion Tokens", "Total Usage Completion"; Tokens -> Tokens; [TOKENS LARGER_IS_BETTER]; Usage 2100;
         "Σ usage_completion_tokens."; total "usage_completion_tokens";
     "total_usage_reasoning_tokens", "Total Usage Reasoning Tokens", "Total Usage Reasoning"; Tokens -> Tokens; [TOKENS LARGER_IS_BETTER]; Usage 2110;
         "Σ usage_reasoning_tokens."; total "usage_reasoning_tokens";
+    "total_usage_completion_audio_tokens", "Total Usage Completion Audio Tokens", "Total Usage Comp Audio"; Tokens -> Tokens; [TOKENS LARGER_IS_BETTER]; Usage 2120;
+        "Σ usage_completion_audio_tokens."; total "usage_completion_audio_tokens";
+    "total_usage_accepted_prediction_tokens", "Total Usage Accepted Prediction Tokens", "Total Usage Accepted Pred"; Tokens -> Tokens; [TOKENS LARGER_IS_BETTER]; Usage 2130;
+        "Σ usage_accepted_prediction_tokens."; total "usage_accepted_prediction_tokens";
+    "total_usage_rejected_prediction_tokens", "Total Usage Rejected Prediction Tokens", "Total Usage Rejected Pred"; Tokens -> Tokens; [TOKENS]; Usage 2140;
+        "Σ usage_rejected_prediction_tokens."; total "usage_rejected_prediction_tokens";
     "total_usage_total_tokens", "Total Usage Total Tokens", "Total Usage Total"; Tokens -> Tokens; [TOKENS LARGER_IS_BETTER]; Usage 2200;
         "Σ usage_total_tokens."; total "usage_total_tokens";
 
@@ -413,6 +445,15 @@ mod tests {
             ("http_req_connection_reused", "HTTP Connection Reused", "ratio", 2060),
             ("http_req_chunks_received", "HTTP Chunks Received", "count", 2100),
             ("http_req_duration", "HTTP Duration (excl. conn)", "ms", 2120),
+            ("usage_prompt_cache_write_tokens", "Usage Prompt Cache Write Tokens", "tokens", 1015),
+            ("usage_prompt_cache_miss_tokens", "Usage Prompt Cache Miss Tokens", "tokens", 1017),
+            ("usage_prompt_audio_tokens", "Usage Prompt Audio Tokens", "tokens", 1020),
+            ("usage_tool_use_prompt_tokens", "Usage Tool Use Prompt Tokens", "tokens", 1030),
+            ("usage_prompt_audio_seconds", "Usage Prompt Audio Seconds", "sec", 1040),
+            ("usage_completion_audio_tokens", "Usage Completion Audio Tokens", "tokens", 1120),
+            ("usage_accepted_prediction_tokens", "Usage Accepted Prediction Tokens", "tokens", 1130),
+            ("usage_rejected_prediction_tokens", "Usage Rejected Prediction Tokens", "tokens", 1140),
+            ("total_usage_prompt_audio_seconds", "Total Usage Prompt Audio Seconds", "sec", 2040),
             ("total_usage_total_tokens", "Total Usage Total Tokens", "tokens", 2200),
         ] {
             let spec = find(tag).expect(tag);

@@ -20,7 +20,11 @@ const CACHE_READ: [&str; 5] = [
     "cacheReadInputTokens",
     "cached_tokens",
 ];
+const CACHE_WRITE: [&str; 2] = ["cache_creation_input_tokens", "cacheWriteInputTokens"];
+const CACHE_MISS: [&str; 1] = ["prompt_cache_miss_tokens"];
 const REASONING: [&str; 1] = ["thoughtsTokenCount"];
+const TOOL_USE_PROMPT: [&str; 1] = ["toolUsePromptTokenCount"];
+const PROMPT_AUDIO_SECONDS: &str = "prompt_audio_seconds";
 /// Prompt keys of vendors whose prompt count leaves out what the cache served or took in…
 const DISJOINT_PROMPT: [&str; 2] = ["input_tokens", "inputTokens"];
 /// …and the keys that say so, which have to be added back.
@@ -38,12 +42,24 @@ const DISJOINT_CACHE: [&str; 4] = [
 pub fn read_usage(usage: &Value) -> Option<Usage> {
     let usage = usage.as_object().filter(|u| !u.is_empty())?;
     let lookup = Lookup::new(usage);
+    let (prompt_tokens, uncached) = lookup.prompt().unzip();
+    let of_prompt = |field, keys: &[&str]| lookup.detail_or(&PROMPT_DETAILS, field, keys);
+    let of_completion = |field, keys: &[&str]| lookup.detail_or(&COMPLETION_DETAILS, field, keys);
     Some(Usage {
-        prompt_tokens: lookup.prompt(),
+        prompt_tokens,
         completion_tokens: lookup.first(&COMPLETION).and_then(count),
         total_tokens: lookup.first(&TOTAL).and_then(count),
-        reasoning_tokens: lookup.detail_or(&COMPLETION_DETAILS, "reasoning_tokens", &REASONING),
-        cached_tokens: lookup.detail_or(&PROMPT_DETAILS, "cached_tokens", &CACHE_READ),
+        reasoning_tokens: of_completion("reasoning_tokens", &REASONING),
+        cached_tokens: of_prompt("cached_tokens", &CACHE_READ),
+        cache_write_tokens: lookup.first(&CACHE_WRITE).and_then(count),
+        cache_miss_tokens: lookup.first(&CACHE_MISS).and_then(count).or(uncached.flatten()),
+        prompt_audio_tokens: of_prompt("audio_tokens", &[]),
+        // Mistral writes `{}` for a prompt without audio.
+        prompt_audio_seconds: lookup.get(PROMPT_AUDIO_SECONDS).and_then(Value::as_f64).filter(|s| *s >= 0.0),
+        tool_use_prompt_tokens: lookup.first(&TOOL_USE_PROMPT).and_then(count),
+        completion_audio_tokens: of_completion("audio_tokens", &[]),
+        accepted_prediction_tokens: of_completion("accepted_prediction_tokens", &[]),
+        rejected_prediction_tokens: of_completion("rejected_prediction_tokens", &[]),
     })
 }
 
@@ -77,14 +93,15 @@ impl<'a> Lookup<'a> {
         nested.and_then(count).or_else(|| self.first(keys).and_then(count))
     }
 
-    fn prompt(&self) -> Option<u64> {
+    /// All prompt tokens, and, where the vendor's own count leaves out those of the cache, that count: they missed it.
+    fn prompt(&self) -> Option<(u64, Option<u64>)> {
         let (key, value) = PROMPT.iter().find_map(|k| Some((*k, self.get(k)?)))?;
         let prompt = count(value)?;
-        if !DISJOINT_PROMPT.contains(&key) {
-            return Some(prompt);
+        if !DISJOINT_PROMPT.contains(&key) || DISJOINT_CACHE.iter().all(|k| self.get(k).is_none()) {
+            return Some((prompt, None));
         }
         let cache = DISJOINT_CACHE.iter().filter_map(|k| count(self.get(k)?));
-        Some(cache.fold(prompt, u64::saturating_add))
+        Some((cache.fold(prompt, u64::saturating_add), Some(prompt)))
     }
 }
 
@@ -116,6 +133,7 @@ mod tests {
             total_tokens: total,
             reasoning_tokens: reasoning,
             cached_tokens: cached,
+            ..Usage::default()
         }
     }
 
@@ -143,12 +161,63 @@ mod tests {
     fn disjoint_cache_counts_are_added_back() {
         let anthropic = json!({"input_tokens": 10, "output_tokens": 4, "cache_read_input_tokens": 100,
             "cache_creation_input_tokens": 7});
-        assert_eq!(read_usage(&anthropic), Some(usage(117, 4, None, None, Some(100))));
+        let of_anthropic = Usage {
+            cache_write_tokens: Some(7),
+            cache_miss_tokens: Some(10),
+            ..usage(117, 4, None, None, Some(100))
+        };
+        assert_eq!(read_usage(&anthropic), Some(of_anthropic));
         let bedrock =
             json!({"inputTokens": 10, "outputTokens": 4, "totalTokens": 14, "cacheReadInputTokens": 3});
-        assert_eq!(read_usage(&bedrock), Some(usage(13, 4, Some(14), None, Some(3))));
+        let of_bedrock = Usage { cache_miss_tokens: Some(10), ..usage(13, 4, Some(14), None, Some(3)) };
+        assert_eq!(read_usage(&bedrock), Some(of_bedrock));
+        let writing = json!({"inputTokens": 10, "outputTokens": 4, "cacheWriteInputTokens": 5, "cacheReadInputTokens": null});
+        let of_writing = Usage {
+            cache_write_tokens: Some(5),
+            cache_miss_tokens: Some(10),
+            ..usage(15, 4, None, None, None)
+        };
+        assert_eq!(read_usage(&writing), Some(of_writing));
         let openai = json!({"prompt_tokens": 10, "completion_tokens": 4, "cache_read_input_tokens": 3});
         assert_eq!(read_usage(&openai), Some(usage(10, 4, None, None, Some(3))));
+    }
+
+    #[test]
+    fn details_and_extras_are_read() {
+        let openai = json!({"prompt_tokens": 9, "completion_tokens": 4,
+            "prompt_tokens_details": {"cached_tokens": 3, "audio_tokens": 2},
+            "completion_tokens_details": {"reasoning_tokens": 1, "audio_tokens": 5, "accepted_prediction_tokens": 6,
+                "rejected_prediction_tokens": 7}});
+        let of_openai = Usage {
+            prompt_audio_tokens: Some(2),
+            completion_audio_tokens: Some(5),
+            accepted_prediction_tokens: Some(6),
+            rejected_prediction_tokens: Some(7),
+            ..usage(9, 4, None, Some(1), Some(3))
+        };
+        assert_eq!(read_usage(&openai), Some(of_openai));
+        let responses = json!({"input_tokens": 9, "output_tokens": 4, "input_tokens_details": {"cached_tokens": 3, "audio_tokens": 2},
+            "output_tokens_details": {"reasoning_tokens": 1, "audio_tokens": 5}});
+        let of_responses = Usage {
+            prompt_audio_tokens: Some(2),
+            completion_audio_tokens: Some(5),
+            ..usage(9, 4, None, Some(1), Some(3))
+        };
+        assert_eq!(read_usage(&responses), Some(of_responses));
+        let deepseek = json!({"prompt_tokens": 9, "completion_tokens": 4, "prompt_cache_hit_tokens": 6,
+            "prompt_cache_miss_tokens": 3});
+        let of_deepseek = Usage { cache_miss_tokens: Some(3), ..usage(9, 4, None, None, Some(6)) };
+        assert_eq!(read_usage(&deepseek), Some(of_deepseek));
+        let gemini = json!({"usageMetadata": {"promptTokenCount": 9, "candidatesTokenCount": 4, "toolUsePromptTokenCount": 8}});
+        let of_gemini = Usage { tool_use_prompt_tokens: Some(8), ..usage(9, 4, None, None, None) };
+        assert_eq!(read_usage(&gemini), Some(of_gemini));
+        for (said, seconds) in
+            [(json!(3), Some(3.0)), (json!(2.5), Some(2.5)), (json!({}), None), (json!(true), None)]
+        {
+            let mistral = json!({"prompt_tokens": 9, "completion_tokens": 4, "prompt_audio_seconds": said});
+            let of_mistral = Usage { prompt_audio_seconds: seconds, ..usage(9, 4, None, None, None) };
+            assert_eq!(read_usage(&mistral), Some(of_mistral));
+        }
     }
 
     #[test]

@@ -59,7 +59,7 @@ fn request(outcome: Outcome, start_ms: u64, tokens: u64) -> Facts {
         completion_tokens: Some(tokens),
         total_tokens: Some(54 + tokens),
         reasoning_tokens: None,
-        cached_tokens: None,
+        ..Usage::default()
     };
     Facts {
         outcome,

@@ -116,6 +116,11 @@ impl Line<'_> {
         self.all(tag)?.next()
     }
 
+    /// A metric whose stored unit is the one it is written in.
+    fn real(&self, tag: &str) -> Option<f64> {
+        self.metrics.get(tag)?.value.0.first().copied()
+    }
+
     /// The arrivals behind latencies and gaps.
     fn chunks(&self, start_ns: u64) -> Vec<ChunkFact> {
         let mut stamps = Vec::new();
@@ -149,6 +154,14 @@ impl Line<'_> {
             total_tokens: self.one("usage_total_tokens"),
             reasoning_tokens: self.one("usage_reasoning_tokens"),
             cached_tokens: self.one("usage_prompt_cache_read_tokens"),
+            cache_write_tokens: self.one("usage_prompt_cache_write_tokens"),
+            cache_miss_tokens: self.one("usage_prompt_cache_miss_tokens"),
+            prompt_audio_tokens: self.one("usage_prompt_audio_tokens"),
+            prompt_audio_seconds: self.real("usage_prompt_audio_seconds"),
+            tool_use_prompt_tokens: self.one("usage_tool_use_prompt_tokens"),
+            completion_audio_tokens: self.one("usage_completion_audio_tokens"),
+            accepted_prediction_tokens: self.one("usage_accepted_prediction_tokens"),
+            rejected_prediction_tokens: self.one("usage_rejected_prediction_tokens"),
         };
         (usage != Usage::default()).then_some(usage)
     }

@@ -113,7 +113,7 @@ pub struct Request<'a> {
 }
 
 /// What an answer says, with the moments its content became readable.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Answer {
     /// Answer text of the choice that is followed; names and arguments of tool calls are part of it.
     pub text: String,
