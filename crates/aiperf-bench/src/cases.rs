@@ -477,6 +477,7 @@ fn export() -> Work {
                 title: "LLM Metrics",
                 length_forced: true,
                 show_trace_timing: false,
+                analysis: None,
                 network: None,
                 lengths: None,
                 load: None,

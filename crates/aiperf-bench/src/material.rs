@@ -243,6 +243,7 @@ pub(crate) fn plan(isl: u64) -> Plan {
             level: ExportLevel::Records,
             schema: 1,
             trace: aiperf_core::plan::TracePlan::default(),
+            slice_ns: None,
         },
         runtime: RuntimePlan {
             max_shards: None,

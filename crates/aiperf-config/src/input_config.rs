@@ -507,6 +507,9 @@ fn artifacts(settings: &Settings, plan: &Plan) -> Map<String, Json> {
     if let Some(schema) = settings.int(Id::ExportSchema) {
         put(&mut out, "schema", schema);
     }
+    if let Some(seconds) = settings.float(Id::SliceDuration) {
+        put(&mut out, "slice_duration", seconds);
+    }
     put(&mut out, "auto_plot", false);
     put(&mut out, "plot_required", false);
     out

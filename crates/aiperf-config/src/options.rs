@@ -436,6 +436,8 @@ options! {
          'request_latency:250 inter_token_latency:10'. A value may not be exceeded, or must be reached where more is better.");
     ExportSchema(&["export-schema"], "artifacts.schema", count(1, 2), Default::Is("1"), Group::Output,
         "Shape of the summary JSON: 1 is AIPerf's 1.4, 2 has explicit nulls and zoned times.");
+    SliceDuration(&["slice-duration"], "artifacts.slice_duration", ABOVE_ZERO, Default::Absent, Group::Output,
+        "Write results by slices of this length, too: seconds, or as 30s, 5m, 2h. At most 100,000 slices.");
 
     ExportHttpTrace(&["export-http-trace"], "artifacts.trace", Kind::Bool, Default::Is("false"), Group::Output,
         "Write into each record what the wire showed: every stamp, the size and time of each read, headers (secrets redacted) and \

@@ -477,6 +477,13 @@ pub struct ArtifactsPlan {
     pub schema: u8,
     /// What the wire showed of each request.
     pub trace: TracePlan,
+    /// Length of the slices of time that results are cut into, nanoseconds; `None` for none.
+    pub slice_ns: Option<u64>,
+}
+
+impl ArtifactsPlan {
+    /// Most slices of time of one run.
+    pub const MOST_SLICES: u64 = 100_000;
 }
 
 /// Where the length of a round trip to the servers comes from.

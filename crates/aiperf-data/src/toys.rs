@@ -160,6 +160,7 @@ pub(crate) fn plan(dataset: DatasetPlan, kind: EndpointKind) -> Plan {
             level: ExportLevel::Summary,
             schema: 1,
             trace: aiperf_core::plan::TracePlan::default(),
+            slice_ns: None,
         },
         runtime: RuntimePlan {
             max_shards: None,

@@ -19,6 +19,7 @@
 //! more than its first 2²⁰ values there and what comes then goes to a file, so memory is bounded whatever the number of requests.
 //! Percentiles of long columns are selected in passes over the column, without a copy.
 
+mod breakdown;
 mod column;
 mod derived;
 mod errors;
@@ -26,6 +27,8 @@ mod explain;
 mod facts;
 mod formulas;
 mod http;
+mod intervals;
+mod latencies;
 mod lengths;
 mod load;
 #[cfg(test)]
@@ -38,6 +41,7 @@ mod select;
 mod slo;
 mod spec;
 mod statistics;
+mod steady;
 mod store;
 mod stream;
 mod summary;
@@ -47,12 +51,14 @@ mod target;
 mod timing;
 mod unit;
 
+pub use breakdown::{Dimension, Group, MAX_BREAKDOWN, Names};
 pub use column::{IntColumn, RealColumn};
 pub use derived::Context;
 pub use errors::{ErrorGroup, ErrorSummary, MAX_GROUPS, is_context_overflow};
 pub use explain::{Elsewhere, Explanation, TOOLS, explain, public_metrics};
 pub use facts::{Capabilities, ChunkFact, Facts, Place, TrafficFacts, WireFacts};
 pub use formulas::osl_tolerance;
+pub use intervals::{Interval, LEVEL, MetricUncertainty, QUANTILES, Uncertainty, least_count};
 pub use lengths::{Agreement, LengthDifference, LengthFacts, LengthLedger, LengthSummary};
 pub use load::{
     Arrivals, Asked, ClockHealth, ComposerWaits, Connections, CpuShare, HandOver, Health, InFlight,
@@ -60,12 +66,15 @@ pub use load::{
     late_after_ns, verdict,
 };
 pub use over_time::{ConcurrencyBucket, Curve, DecodeShape, LittlesLaw, OverTime};
-pub use recorder::{RecordValues, Recorder};
+pub use recorder::{
+    Analysis, MAX_SLICES, RecordValues, Recorder, SLICED, Slice, SlicedSpec, Slices, TooManySlices,
+};
 pub use reference::reference_markdown;
 pub use rows::{RequestRow, RequestRows};
 pub use slo::Attainment;
 pub use spec::{Compute, ConsoleGroup, Flags, Fold, MetricSpec, Value};
 pub use statistics::{Distribution, PERCENTILES, PartStats, STAT_NAMES, pairwise_sum, percentile_of_sorted};
+pub use steady::{NotSteady, Steadiness, SteadyState};
 pub use store::{Disk, DiskProblem};
 pub use stream::{token_gaps, tokens_of_chunks};
 pub use summary::{EarlyEnds, Row, Stats, Summary, Window};

@@ -1,5 +1,10 @@
 //! Takes finished requests in, keeps their values, gives statistics out.
 
+mod analysis;
+mod slices;
+#[cfg(test)]
+mod slices_tests;
+
 use aiperf_core::outcome::Outcome;
 use aiperf_core::plan::SloPlan;
 use aiperf_core::time::ClockAnchor;
@@ -17,6 +22,10 @@ use crate::store::Disk;
 use crate::summary::{EarlyEnds, Row, Stats, Summary, Window};
 use crate::table::METRICS;
 use crate::tally::{Ledger, Tally};
+
+pub use analysis::Analysis;
+use slices::Trace;
+pub use slices::{MAX_SLICES, SLICED, Slice, SlicedSpec, Slices, TooManySlices};
 
 /// Values of one request in the stored units, in table order.
 #[derive(Debug, Clone, Default)]
@@ -60,6 +69,8 @@ pub struct Recorder {
     /// All its requests follow the times of a file.
     is_replay: bool,
     network_rtt_ns: Option<f64>,
+    /// Which request each value is of, when slices of time are wanted.
+    trace: Option<Trace>,
 }
 
 impl Recorder {
@@ -81,19 +92,23 @@ impl Recorder {
                 Compute::Good => Cell::Off,
             })
             .collect();
-        let (ledger, tally, early) = (Ledger::default(), Tally::default(), EarlyEnds::default());
-        let (rows, slos) = (RequestRows::default(), Vec::new());
+        Self { cells, ..Self::bare(anchor) }
+    }
+
+    /// One without metrics.
+    fn bare(anchor: ClockAnchor) -> Self {
         Self {
             anchor,
-            cells,
+            cells: Vec::new(),
             disk: None,
-            rows,
-            ledger,
-            tally,
-            early,
-            slos,
+            rows: RequestRows::default(),
+            ledger: Ledger::default(),
+            tally: Tally::default(),
+            early: EarlyEnds::default(),
+            slos: Vec::new(),
             is_replay: false,
             network_rtt_ns: None,
+            trace: None,
         }
     }
 
@@ -125,7 +140,15 @@ impl Recorder {
             }
         }
         self.rows = RequestRows::on(Some(disk));
+        self.trace = self.trace.map(|_| Trace::on(Some(disk)));
         self.disk = Some(disk.clone());
+        self
+    }
+
+    /// The same, still empty, able to give [`slices`](Self::slices). Recorders that are merged are all so, or none is.
+    #[must_use]
+    pub fn traced(mut self) -> Self {
+        self.trace = Some(Trace::on(self.disk.as_ref()));
         self
     }
 
@@ -151,7 +174,10 @@ impl Recorder {
             self.early.early += u64::from(early);
         }
         let mut values = Vec::with_capacity(if errors { 1 } else { 32 });
-        for (spec, cell) in METRICS.iter().zip(&mut self.cells) {
+        if let Some(trace) = &mut self.trace {
+            trace.begin();
+        }
+        for (at, (spec, cell)) in METRICS.iter().zip(&mut self.cells).enumerate() {
             let wanted = spec.flags.has(Flags::ERROR_ONLY) == errors
                 || spec.flags.has(Flags::EVERY_OUTCOME)
                 || matches!(spec.compute, Compute::Good);
@@ -159,24 +185,38 @@ impl Recorder {
                 continue;
             }
             match spec.compute {
-                Compute::Good if errors => keep_sum(cell, 0),
+                Compute::Good if errors => {
+                    keep_sum(cell, 0);
+                    if let Some(trace) = &mut self.trace {
+                        trace.note_running(at, 0);
+                    }
+                }
                 Compute::Good => {
                     // Each is counted, so none may be left out once one is not met.
                     let kept =
                         self.slos.iter_mut().filter_map(|slo| slo.judge(&values).then_some(())).count();
                     let is_good = u64::from(kept == self.slos.len());
                     keep_sum(cell, is_good);
+                    if let Some(trace) = &mut self.trace {
+                        trace.note_running(at, is_good);
+                    }
                     values.push((spec, Value::Int(is_good)));
                 }
                 Compute::Record(rule) => {
                     if let Some(value) = rule(facts) {
                         keep(cell, &value, self.disk.as_ref());
+                        if let Some(trace) = &mut self.trace {
+                            trace.note(at, &value);
+                        }
                         values.push((spec, value));
                     }
                 }
                 Compute::Aggregate(fold, rule) => {
                     if let (Cell::Running(running), Some(value)) = (cell, rule(facts, &self.anchor)) {
                         *running = Some(folded(fold, *running, value));
+                        if let Some(trace) = &mut self.trace {
+                            trace.note_running(at, value);
+                        }
                     }
                 }
                 Compute::Derived(_)
@@ -186,6 +226,9 @@ impl Recorder {
                 | Compute::NetworkRtt
                 | Compute::NetworkAdjusted(_) => {}
             }
+        }
+        if let Some(trace) = &mut self.trace {
+            trace.end();
         }
         RecordValues { values }
     }
@@ -219,6 +262,9 @@ impl Recorder {
         self.rows.append(other.rows);
         self.is_replay &= other.is_replay;
         self.network_rtt_ns = self.network_rtt_ns.or(other.network_rtt_ns);
+        if let (Some(ours), Some(theirs)) = (&mut self.trace, other.trace) {
+            ours.append(theirs);
+        }
         self.early.compared += other.early.compared;
         self.early.early += other.early.early;
         for (ours, theirs) in self.slos.iter_mut().zip(&other.slos) {

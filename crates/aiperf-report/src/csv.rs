@@ -53,11 +53,11 @@ fn name(row: &Row) -> String {
     }
 }
 
-fn number(value: f64) -> String {
+pub(crate) fn number(value: f64) -> String {
     format!("{value:.2}")
 }
 
-fn line(out: &mut String, cells: impl Iterator<Item = String>) {
+pub(crate) fn line(out: &mut String, cells: impl Iterator<Item = String>) {
     for (i, cell) in cells.enumerate() {
         if i > 0 {
             out.push(',');

@@ -7,6 +7,7 @@
 use aiperf_core::time::ns_to_seconds;
 use aiperf_metrics::{METRICS, MetricSpec, Row, Stats, Summary};
 
+use crate::analysis;
 use crate::lengths;
 use crate::load;
 use crate::network;
@@ -104,6 +105,16 @@ pub fn summary(report: &Report<'_>) -> Vec<u8> {
     if let Some(targets) = report.targets() {
         serialized(o.key("per_url"), &load::without_nulls(load::targets_value(targets)));
     }
+    if let Some(analysis) = report.analysis {
+        let uncertainty = analysis::uncertainty(&analysis.uncertainty);
+        serialized(o.key("uncertainty"), &load::without_nulls(uncertainty));
+        let steady = analysis::steady_state(analysis, &report.anchor);
+        serialized(o.key("steady_state"), &load::without_nulls(steady));
+        if !analysis.breakdown.is_empty() {
+            let breakdown = analysis::breakdown(&analysis.breakdown);
+            serialized(o.key("breakdown"), &load::without_nulls(breakdown));
+        }
+    }
     o.end();
     indented(&compact)
 }
@@ -134,6 +145,10 @@ pub fn summary_2(report: &Report<'_>) -> Vec<u8> {
     serialized(o.key("load_health"), &report.load.map(load::value));
     serialized(o.key("per_url"), &report.targets().map(load::targets_value));
     serialized(o.key("network_latency"), &report.network.map(network::value));
+    let analysis = report.analysis;
+    serialized(o.key("uncertainty"), &analysis.map(|a| analysis::uncertainty(&a.uncertainty)));
+    serialized(o.key("steady_state"), &analysis.map(|a| analysis::steady_state(a, &report.anchor)));
+    serialized(o.key("breakdown"), &analysis.map(|a| analysis::breakdown(&a.breakdown)));
     let errors = o.key("errors");
     list(errors, report.errors, |out, group| {
         let failure = &group.failure;
@@ -188,11 +203,15 @@ fn phase(out: &mut Vec<u8>, report: &Report<'_>, summary: &Summary) {
 }
 
 /// A metric of schema 1: `unit`, `avg`, percentiles, `min`, `max`, `std`, `count`, `sum`; a scalar is `unit` and `avg`.
-fn metric(out: &mut Vec<u8>, row: &Row) {
-    let stats = &row.stats;
+pub(crate) fn metric(out: &mut Vec<u8>, row: &Row) {
+    statistics(out, &row.stats, row.spec.compute.statistics());
+}
+
+/// Those of `keys` that there are, and the unit before them.
+pub(crate) fn statistics(out: &mut Vec<u8>, stats: &Stats, keys: &[&str]) {
     let mut o = Object::begin(out);
     o.text("unit", stats.unit().name());
-    for key in row.spec.compute.statistics() {
+    for key in keys {
         match stats.get(key) {
             Some(count) if *key == "count" => o.int(key, count as u64),
             Some(value) => o.real(key, value),

@@ -62,12 +62,14 @@ pub struct Meta<'a> {
     pub receive_start_ns: Option<u64>,
     /// The server it went to, where there are several; set by whoever knows them.
     pub url: Option<&'a str>,
+    /// The model it asked for, where there are several; set by whoever knows them.
+    pub model: Option<&'a str>,
     /// The class it ended in.
     pub outcome: Outcome,
 }
 
 impl<'a> Meta<'a> {
-    /// From the request's ticket and what the wire showed; `reader` is 0, and there is no `url`.
+    /// From the request's ticket and what the wire showed; `reader` is 0, and there is neither `url` nor `model`.
     pub fn of(
         ticket: &'a Ticket,
         exchange: &Exchange,
@@ -101,12 +103,13 @@ impl<'a> Meta<'a> {
             send_end_ns: wall(stamps.send_end_ns),
             receive_start_ns: wall(stamps.first_byte_ns),
             url: None,
+            model: None,
             outcome,
         }
     }
 
     /// The `metadata` object: AIPerf's keys in its order, then what is ours: `scheduled_ns`, further stamps of the wire under the names
-    /// they have in AIPerf's `trace_data`, `url` and `outcome`.
+    /// they have in AIPerf's `trace_data`, `url`, `model` and `outcome`.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         let mut o = Object::begin(out);
         o.int("session_num", self.session_num);
@@ -149,6 +152,9 @@ impl<'a> Meta<'a> {
         }
         if let Some(url) = self.url {
             o.text("url", url);
+        }
+        if let Some(model) = self.model {
+            o.text("model", model);
         }
         o.plain("outcome", outcome_name(self.outcome));
         o.end();

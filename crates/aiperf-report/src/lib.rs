@@ -1,8 +1,9 @@
 //! Console, JSON, CSV and JSONL: pure functions from metrics to bytes. Nothing here opens a file, reads a clock or prints.
 //!
-//! Two kinds of output:
+//! Three kinds of output:
 //! - once per run, from a [`Report`]: [`json`] (`profile_export_aiperf.json`), [`csv`] (`.csv`), [`console`] (screen and
 //!   `profile_export_console.txt`);
+//! - once per slice of time: [`timeslices`] (`profile_export_aiperf_timeslices.json` and `.csv`);
 //! - once per request, appended to a buffer the caller writes out: [`jsonl`] (`profile_export.jsonl`), [`raw`]
 //!   (`profile_export_raw.jsonl`), [`inputs`] (`inputs.json`).
 //!
@@ -10,6 +11,7 @@
 //! and stripped of control characters on the screen.
 
 mod advice;
+mod analysis;
 pub mod console;
 pub mod csv;
 pub mod inputs;
@@ -24,6 +26,7 @@ pub mod raw;
 mod report;
 pub mod schema;
 mod slos;
+pub mod timeslices;
 pub mod trace;
 mod write;
 

@@ -152,6 +152,7 @@ mod tests {
             send_end_ns: None,
             receive_start_ns: None,
             url: None,
+            model: None,
             outcome: Outcome::Completed,
         }
     }

@@ -1,7 +1,7 @@
 //! Everything a finished run says of itself.
 
 use aiperf_core::time::ClockAnchor;
-use aiperf_metrics::{ErrorGroup, Health, Summary};
+use aiperf_metrics::{Analysis, ErrorGroup, Health, Summary};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::Value;
@@ -60,6 +60,8 @@ pub struct Report<'a> {
     pub targets: &'a [TargetResult],
     /// Round trips to the servers, where somebody measured or said how long they take.
     pub network: Option<&'a NetworkLatency>,
+    /// How far results may be off, the steady part of the run, results by group; `None` when nobody looked.
+    pub analysis: Option<&'a Analysis>,
     /// Further hints for the console, one sentence each.
     pub notes: &'a [String],
     /// Files written, for the footer.

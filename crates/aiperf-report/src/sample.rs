@@ -5,10 +5,10 @@ use aiperf_core::plan::SloPlan;
 use aiperf_core::time::ClockAnchor;
 use aiperf_core::usage::Usage;
 use aiperf_metrics::{
-    Arrivals, Asked, Capabilities, ChunkFact, ClockHealth, Connections, CpuShare, Distribution, ErrorGroup,
-    ErrorSummary, Facts, HandOver, Health, InFlight, IntColumn, LagHistogram, LengthFacts, LengthLedger,
-    LengthSummary, PhaseHealth, RecordValues, Recorder, ShardHealth, Span, Spread, Summary, TargetRecorder,
-    TrafficFacts, Window, WireFacts,
+    Analysis, Arrivals, Asked, Capabilities, ChunkFact, ClockHealth, Connections, CpuShare, Distribution,
+    ErrorGroup, ErrorSummary, Facts, HandOver, Health, InFlight, IntColumn, LagHistogram, LengthFacts,
+    LengthLedger, LengthSummary, Names, PhaseHealth, RecordValues, Recorder, ShardHealth, Span, Spread,
+    Summary, TargetRecorder, TrafficFacts, Window, WireFacts,
 };
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
@@ -118,6 +118,35 @@ pub(crate) fn recorder_and_values() -> (Recorder, Vec<RecordValues>) {
     recorder.set_scheduled(7);
     recorder.set_unsent(1);
     (recorder, values)
+}
+
+/// The same requests, ready to be cut into slices of time.
+pub(crate) fn traced() -> Recorder {
+    let mut recorder = Recorder::new(CAPABILITIES, ANCHOR).traced();
+    for (outcome, start_ms, tokens) in [
+        (Outcome::Completed, 10, 4),
+        (Outcome::Completed, 20, 20),
+        (Outcome::Completed, 30, 20),
+        (Outcome::Failed, 40, 0),
+        (Outcome::Cancelled, 50, 3),
+    ] {
+        recorder.record(&request(outcome, start_ms, tokens));
+    }
+    recorder
+}
+
+/// Of forty requests in two turns, each a little slower than the one before.
+fn analysis() -> Analysis {
+    let mut recorder = Recorder::new(CAPABILITIES, ANCHOR);
+    for i in 0..40 {
+        let mut facts = request(Outcome::Completed, 10 + 5 * i, 20);
+        facts.place.turn = (i % 2) as u16;
+        facts.chunks.iter_mut().for_each(|chunk| chunk.at_ns += i * 100_000);
+        recorder.record(&facts);
+    }
+    recorder
+        .analyse(Window::new(5_000_000, 405_000_000), Names::default(), 42)
+        .unwrap_or_else(|| panic!("rows"))
 }
 
 /// The lengths of the same requests: the third prompt came out one short, and the server's template takes four.
@@ -250,6 +279,7 @@ pub(crate) struct Sample {
     load: Health,
     targets: Vec<TargetResult>,
     network: NetworkLatency,
+    analysis: Analysis,
 }
 
 impl Sample {
@@ -274,6 +304,7 @@ impl Sample {
             load: load(),
             targets: targets(),
             network: network(),
+            analysis: analysis(),
         }
     }
 
@@ -304,6 +335,7 @@ impl Sample {
             load: Some(&self.load),
             targets: &self.targets,
             network: Some(&self.network),
+            analysis: Some(&self.analysis),
             notes: &[],
             files: &[
                 FileLine { label: "CSV Export", path: "run/profile_export_aiperf.csv" },

@@ -45,6 +45,9 @@ pub fn summary_schema() -> Value {
         "load_health": crate::load::schema(false),
         "per_url": crate::load::targets_schema(false),
         "network_latency": crate::network::schema(),
+        "uncertainty": crate::analysis::uncertainty_schema(false),
+        "steady_state": crate::analysis::steady_state_schema(false),
+        "breakdown": crate::analysis::breakdown_schema(false),
     });
     if let Value::Object(map) = &mut properties {
         map.extend(metrics());
@@ -152,6 +155,9 @@ pub fn summary_schema_2() -> Value {
         "load_health": {"anyOf": [crate::load::schema(true), {"type": "null"}]},
         "per_url": {"anyOf": [crate::load::targets_schema(true), {"type": "null"}]},
         "network_latency": {"anyOf": [crate::network::schema(), {"type": "null"}]},
+        "uncertainty": {"anyOf": [crate::analysis::uncertainty_schema(true), {"type": "null"}]},
+        "steady_state": {"anyOf": [crate::analysis::steady_state_schema(true), {"type": "null"}]},
+        "breakdown": {"anyOf": [crate::analysis::breakdown_schema(true), {"type": "null"}]},
         "errors": {"type": "array", "items": {"$ref": "#/$defs/error"}},
         "run_info": {"$ref": "#/$defs/run_info"},
         "input_config": {"type": "object"},
@@ -318,6 +324,7 @@ mod tests {
         assert_eq!(valid(&summary_schema(), &summary(&report)), Ok(()));
         assert_eq!(valid(&summary_schema_2(), &summary_2(&report)), Ok(()));
         report.load = None;
+        report.analysis = None;
         report.targets = &report.targets[..1];
         report.warmup = None;
         report.errors = &[];
@@ -331,7 +338,7 @@ mod tests {
         let sample = Sample::new();
         let good: Value = serde_json::from_slice(&summary(&sample.report())).expect("JSON");
         let schema = summary_schema();
-        let changes: [Change; 10] = [
+        let changes: [Change; 13] = [
             |v| v["request_latency"]["unit"] = "sec".into(),
             |v| v["request_latency"]["count"] = json!(1.5),
             |v| v["request_count"]["avg"] = Value::Null,
@@ -342,6 +349,9 @@ mod tests {
             |v| v["error_summary"][0]["count"] = json!(0),
             |v| v["load_health"]["verdict"]["limit"] = "nobody".into(),
             |v| v["per_url"][0]["completed"] = Value::Null,
+            |v| v["uncertainty"]["metrics"]["request_latency"]["unsupported"] = json!([7]),
+            |v| v["steady_state"]["found"] = json!(true),
+            |v| v["breakdown"]["turn"][0]["value"] = json!(1),
         ];
         for change in changes {
             let mut bad = good.clone();

@@ -75,6 +75,16 @@ impl Folder {
         self.named("profile_export_aiperf.csv", ".csv")
     }
 
+    /// `profile_export_aiperf_timeslices.json`.
+    pub(crate) fn timeslices_json(&self) -> PathBuf {
+        self.named("profile_export_aiperf_timeslices.json", "_timeslices.json")
+    }
+
+    /// `profile_export_aiperf_timeslices.csv`.
+    pub(crate) fn timeslices_csv(&self) -> PathBuf {
+        self.named("profile_export_aiperf_timeslices.csv", "_timeslices.csv")
+    }
+
     /// `profile_export_console.txt`.
     pub fn console_txt(&self) -> PathBuf {
         self.named("profile_export_console.txt", "_console.txt")
@@ -128,6 +138,10 @@ impl Folder {
             self.summary_json(),
             self.summary_csv(),
             self.console_txt(),
+            self.timeslices_json(),
+            beside(&self.timeslices_json()),
+            self.timeslices_csv(),
+            beside(&self.timeslices_csv()),
             self.records_jsonl(),
             self.raw_jsonl(),
             self.run_json(),
@@ -305,6 +319,42 @@ impl Spool {
     }
 }
 
+/// A document that is written piece by piece and has its name once it is whole.
+#[derive(Debug)]
+pub(crate) struct Document {
+    path: PathBuf,
+    spool: Spool,
+}
+
+impl Document {
+    pub(crate) fn create(path: PathBuf) -> Result<Self, RunError> {
+        let spool = Spool::create(beside(&path), false)?;
+        Ok(Self { path, spool })
+    }
+
+    pub(crate) fn append(&mut self, piece: impl FnOnce(&mut Vec<u8>)) {
+        self.spool.append(piece);
+    }
+
+    /// Gives it its name.
+    pub(crate) fn finish(mut self) -> Result<PathBuf, RunError> {
+        let written = self.spool.end().and_then(|()| fs::rename(&self.spool.path, &self.path));
+        match written {
+            Ok(()) => Ok(self.path),
+            Err(error) => {
+                let error = artifact("write", &self.path, error);
+                self.discard();
+                Err(error)
+            }
+        }
+    }
+
+    /// What could not be made whole must not look like a result.
+    pub(crate) fn discard(self) {
+        let _ = fs::remove_file(&self.spool.path);
+    }
+}
+
 /// `inputs.json`, streamed; it has its name once it is whole.
 #[derive(Debug)]
 pub(crate) struct InputsFile {
@@ -358,6 +408,7 @@ mod tests {
             level: ExportLevel::Raw,
             schema: 1,
             trace: aiperf_core::plan::TracePlan::default(),
+            slice_ns: None,
         }
     }
 

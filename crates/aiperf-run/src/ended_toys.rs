@@ -127,6 +127,7 @@ pub(crate) fn plan(dir: &Path, level: ExportLevel) -> Plan {
             level,
             schema: 1,
             trace: aiperf_core::plan::TracePlan::default(),
+            slice_ns: None,
         },
         runtime: RuntimePlan {
             max_shards: None,

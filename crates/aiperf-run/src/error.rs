@@ -61,6 +61,19 @@ pub enum RunError {
         /// Its name.
         phase: String,
     },
+    /// Slices of time are too short for the run.
+    #[error(
+        "--slice-duration: slices of {} s would be {slices} in this run, and {} are the most; results by slice were not written, a longer \
+         --slice-duration gives them",
+        *slice_ns as f64 / 1e9,
+        aiperf_core::plan::ArtifactsPlan::MOST_SLICES
+    )]
+    TooManySlices {
+        /// Their length, nanoseconds.
+        slice_ns: u64,
+        /// How many there would be.
+        slices: u64,
+    },
     /// More requests failed than the plan allows.
     #[error(
         "the run was stopped: {failed} of {ended} requests had failed, which is above --failed-request-threshold"

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use aiperf_core::plan::{NetworkPlan, PhaseKind, Plan};
 use aiperf_core::time::ClockAnchor;
 use aiperf_data::{Workload, WorkloadFacts};
-use aiperf_metrics::{DiskProblem, HandOver, Health, PhaseHealth, verdict};
+use aiperf_metrics::{DiskProblem, HandOver, Health, Names, PhaseHealth, verdict};
 use aiperf_report::{
     Counting, FileLine, InputLengths, NetworkLatency, Report, ServerCount, TargetResult, console, csv, json,
 };
@@ -20,8 +20,9 @@ use crate::job::{RunEnd, Screen, is_synthetic};
 use crate::network::ProbedAll;
 use crate::phase_load;
 use crate::pooled::{Numbers, Pooled};
-use crate::reader::{Collected, Malformed, PhaseResults, target_names};
+use crate::reader::{Collected, Malformed, PhaseResults, model_names, target_names};
 use crate::run_file::is_length_forced;
+use crate::timeslices;
 
 /// Everything a run leaves behind.
 pub(crate) struct Finished<'a> {
@@ -90,7 +91,7 @@ pub(crate) fn finish(run: Finished<'_>) -> RunEnd {
             spilled_bytes: handover.spilled_bytes,
         },
     };
-    let (warmup, profiling) = pool(plan, phases, ends, &mut load.phases);
+    let (warmup, pooled) = pool(plan, phases, ends, &mut load.phases);
     let (network, of_probes) = match (probed, plan.network) {
         (Some(ProbedAll { latency, spool, notes }), _) => {
             keep("Network Latency", spool.finish(), &mut problems);
@@ -102,11 +103,23 @@ pub(crate) fn finish(run: Finished<'_>) -> RunEnd {
         (None, _) => (None, Vec::new()),
     };
     let rtt_ns = network.as_ref().and_then(|network| network.mean_ns);
-    let Some(profiling) = profiling.map(|p| p.with_network_rtt(rtt_ns).numbers()) else {
+    let Some((pooled, profiling)) = pooled.map(|p| {
+        let p = p.with_network_rtt(rtt_ns);
+        let numbers = p.numbers();
+        (p, numbers)
+    }) else {
         problems.push(RunError::Panicked("plan without a profiling phase"));
         return RunEnd { console: String::new(), completed: 0, interrupted, problems };
     };
     let warmup = warmup.map(|w| w.numbers());
+    let (urls, models) = (target_names(plan), model_names(plan));
+    let analysis = pooled.analyse(Names { models: &models, urls: &urls }, plan.seed);
+    if let Some(slice_ns) = plan.artifacts.slice_ns {
+        match timeslices::write(folder, pooled.recorder(), slice_ns, anchor, &plan.input_config) {
+            Ok(paths) => paths.into_iter().for_each(|(label, path)| keep(label, Ok(path), &mut problems)),
+            Err(error) => problems.push(error),
+        }
+    }
     // Columns were read for these numbers, not before.
     let disk = disk.and_then(|disk| disk.problem());
     if let Some(DiskProblem::Read(error)) = &disk {
@@ -117,8 +130,9 @@ pub(crate) fn finish(run: Finished<'_>) -> RunEnd {
         });
     }
     let (summary, errors) = (&profiling.summary, profiling.errors.as_slice());
-    let targets: Vec<TargetResult> = target_names(plan)
-        .into_iter()
+    let targets: Vec<TargetResult> = urls
+        .iter()
+        .cloned()
         .zip(&profiling.targets)
         .map(|(url, summary)| TargetResult { url, summary: *summary })
         .collect();
@@ -183,6 +197,7 @@ pub(crate) fn finish(run: Finished<'_>) -> RunEnd {
         load: Some(&load),
         targets: &targets,
         network: network.as_ref(),
+        analysis: analysis.as_ref(),
         notes: &notes,
         files: &lines,
     };

@@ -42,6 +42,8 @@ pub(crate) struct TurnFacts {
     pub requested_osl: Option<u64>,
     /// Vectors or scores that should answer it.
     pub results: Option<u64>,
+    /// Position of its model in the plan's list.
+    pub model: u16,
     /// It is part of a conversation: what was said before went in front of it.
     pub is_part: bool,
     /// A later turn says again what was said and heard.
@@ -58,6 +60,7 @@ impl TurnFacts {
             made: turn.made,
             requested_osl: turn.requested_osl,
             results: turn.results,
+            model: turn.model,
             is_part: turn.list.is_some(),
             is_remembered: prepared.is_remembered(number),
         }

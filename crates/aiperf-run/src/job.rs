@@ -245,6 +245,7 @@ impl Job {
             inputs,
             repeats: self.repeats(),
             must_count: must_count(plan),
+            models: plan.models.clone(),
         });
         let server_count = self.ask(&mut composer, &urls[0], interrupt)?;
         if let Some(words) = server_count.and_then(|count| count.difference()) {

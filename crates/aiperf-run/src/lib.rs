@@ -46,6 +46,7 @@ mod shard;
 mod size;
 mod spill;
 mod starts;
+mod timeslices;
 #[cfg(test)]
 mod toys;
 mod verify;

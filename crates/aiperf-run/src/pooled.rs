@@ -2,8 +2,8 @@
 
 use aiperf_core::plan::PhasePlan;
 use aiperf_metrics::{
-    ErrorGroup, ErrorSummary, LengthLedger, LengthSummary, PhaseHealth, Recorder, Summary, TargetRecorder,
-    TargetSummary, Window,
+    Analysis, ErrorGroup, ErrorSummary, LengthLedger, LengthSummary, Names, PhaseHealth, Recorder, Summary,
+    TargetRecorder, TargetSummary, Window,
 };
 
 use crate::control::PhaseEnd;
@@ -60,6 +60,16 @@ impl Pooled {
             self.recorder.set_network_rtt(ns);
         }
         self
+    }
+
+    /// Intervals, steady state and groups. Random draws are keyed by `seed`.
+    pub(crate) fn analyse(&self, names: Names<'_>, seed: u64) -> Option<Analysis> {
+        self.recorder.analyse(Window::pooled(&self.windows), names, seed)
+    }
+
+    /// Every request of all of it.
+    pub(crate) const fn recorder(&self) -> &Recorder {
+        &self.recorder
     }
 
     /// Statistics of all of it.

@@ -56,6 +56,8 @@ pub(crate) struct PreparedTurn {
     pub requested_osl: Option<u64>,
     /// Vectors or scores that should answer it, where that is known.
     pub results: Option<u64>,
+    /// Position of its model in the plan's list.
+    pub model: u16,
     /// Think time after the turn before it.
     pub delay_ns: Option<u64>,
     /// The workload's own time for it.
@@ -97,6 +99,8 @@ pub(crate) struct ComposerSetup {
     pub repeats: bool,
     /// Whether lengths that prompts were made to say nothing of a body's count.
     pub must_count: bool,
+    /// The plan's models.
+    pub models: Vec<String>,
 }
 
 /// Makes prepared conversations.
@@ -219,6 +223,7 @@ impl Composer {
             made,
             requested_osl: turn.max_tokens,
             results: self.setup.endpoint.expected_results(turn),
+            model: self.setup.models.iter().position(|m| *m == turn.model).unwrap_or(0) as u16,
             delay_ns: turn.delay_ns,
             at_ns: turn.at_ns,
         })

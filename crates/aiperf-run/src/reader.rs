@@ -134,6 +134,11 @@ pub(crate) fn target_names(plan: &Plan) -> Vec<String> {
     plan.endpoint.targets.iter().map(|target| target.url.to_string()).collect()
 }
 
+/// The models of a plan that has several; of others there is nothing to tell apart.
+pub(crate) fn model_names(plan: &Plan) -> Vec<String> {
+    if plan.models.len() > 1 { plan.models.clone() } else { Vec::new() }
+}
+
 /// A phase as lines name it.
 struct PhaseName {
     kind: PhaseKind,
@@ -153,6 +158,8 @@ pub(crate) struct Reader {
     names: Vec<PhaseName>,
     /// Of the servers, where there are several.
     url_names: Vec<String>,
+    /// Of the models, where there are several.
+    model_names: Vec<String>,
     streaming: bool,
     rendered: bool,
     verifier: Option<Verifier>,
@@ -244,7 +251,9 @@ impl Reader {
             move || scratch.file()
         });
         for (phase, own) in collected.phases.iter_mut().zip(&plan.phases) {
-            phase.recorder = recorder(plan, own, anchor, capabilities).on(&disk);
+            let is_sliced = plan.artifacts.slice_ns.is_some() && own.kind == PhaseKind::Profiling;
+            let recorder = recorder(plan, own, anchor, capabilities).on(&disk);
+            phase.recorder = if is_sliced { recorder.traced() } else { recorder };
             phase.targets = phase.targets.take().map(|targets| targets.on(&disk));
         }
         collected.disk = Some(disk);
@@ -260,6 +269,7 @@ impl Reader {
             anchor,
             names,
             url_names: if plan.endpoint.targets.len() > 1 { target_names(plan) } else { Vec::new() },
+            model_names: model_names(plan),
             streaming: capabilities.streaming,
             rendered,
             verifier,
@@ -411,7 +421,7 @@ impl Reader {
             context_overflow: answer.failure.as_ref().is_some_and(is_context_overflow),
             first_event_ns: answer.first_event_ns,
             token_gaps,
-            place: Place { turn: ticket.turn, target: ticket.target, ..Place::default() },
+            place: Place { turn: ticket.turn, model: turn.model, target: ticket.target },
             wire: WireFacts::of(&ticket, &exchange),
             ..Facts::default()
         };
@@ -477,6 +487,7 @@ impl Reader {
             outcome,
         );
         meta.url = self.url_names.get(usize::from(ticket.target)).map(String::as_str);
+        meta.model = self.model_names.get(usize::from(turn.model)).map(String::as_str);
         if let Some(spool) = &mut self.records {
             let sent = sender.filter(|_| self.traces.is_some()).map(|sender| {
                 let body_len = exchange.traffic.body_sent;

@@ -9,7 +9,7 @@ use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 
 use aiperf_core::time::ClockAnchor;
-use aiperf_metrics::{Disk, DiskProblem, ErrorSummary, LengthLedger, Recorder, Summary, Window};
+use aiperf_metrics::{Disk, DiskProblem, ErrorSummary, LengthLedger, Names, Recorder, Summary, Window};
 use aiperf_report::{FileLine, InputLengths, NetworkLatency, Report, console, csv, json};
 use jiff::tz::TimeZone;
 
@@ -19,6 +19,7 @@ use crate::job::Screen;
 use crate::network;
 use crate::record::{self, Record};
 use crate::run_file::RunFile;
+use crate::timeslices;
 
 /// Unreadable lines that are named.
 const NAMED: usize = 5;
@@ -71,8 +72,10 @@ pub fn rebuild(dir: &Path, force: bool, screen: Screen) -> Result<Rebuilt, RunEr
         }
         let record = record::parse(&line, counted_here).ok();
         match record.and_then(|record| Some((run.phases.get(record.phase)?, record))) {
-            Some((phase, record)) => {
+            Some((phase, mut record)) => {
                 reading.whole += 1;
+                record.facts.place.model = position(&run.models, record.model.as_deref());
+                record.facts.place.target = position(&run.urls, record.url.as_deref());
                 parts[usize::from(phase.warmup)].add(&record);
             }
             None => reading.skip(),
@@ -85,6 +88,12 @@ pub fn rebuild(dir: &Path, force: bool, screen: Screen) -> Result<Rebuilt, RunEr
         profiling.recorder.set_network_rtt(ns);
     }
     let [profiling, warmup] = [profiling, warmup].map(Part::finish);
+    let names = Names { models: &run.models, urls: &run.urls };
+    let analysis = profiling.recorder.analyse(profiling.summary.window, names, run.random_seed);
+    let slices = match run.slice_ns {
+        Some(slice_ns) => timeslices::write(&folder, &profiling.recorder, slice_ns, WALL, &run.input_config)?,
+        None => Vec::new(),
+    };
     if let Some(DiskProblem::Read(error)) = disk.problem() {
         return Err(artifact("read back measured values in", dir, io::Error::other(error)));
     }
@@ -92,6 +101,7 @@ pub fn rebuild(dir: &Path, force: bool, screen: Screen) -> Result<Rebuilt, RunEr
     let shown: Vec<(&str, String)> = ["CSV Export", "JSON Export", "Console Export", "Records"]
         .into_iter()
         .zip(targets.iter().chain([&records_path]))
+        .chain(slices.iter().map(|(label, path)| (*label, path)))
         .map(|(label, path)| {
             (label, std::path::absolute(path).as_ref().unwrap_or(path).display().to_string())
         })
@@ -124,6 +134,7 @@ pub fn rebuild(dir: &Path, force: bool, screen: Screen) -> Result<Rebuilt, RunEr
         load: None,
         targets: &[],
         network: network.as_ref(),
+        analysis: analysis.as_ref(),
         notes: &notes,
         files: &files,
     };
@@ -187,6 +198,7 @@ struct Part {
 }
 
 struct Finished {
+    recorder: Recorder,
     summary: Summary,
     errors: ErrorSummary,
     lengths: LengthLedger,
@@ -195,11 +207,11 @@ struct Finished {
 impl Part {
     fn new(run: &RunFile, warmup: bool, disk: &Disk) -> Self {
         let is_replay = run.phases.iter().filter(|phase| phase.warmup == warmup).all(|phase| phase.replay);
+        let recorder =
+            Recorder::new(run.capabilities(), WALL).with_slos(&run.slos()).of_replay(is_replay).on(disk);
+        let is_sliced = run.slice_ns.is_some() && !warmup;
         Self {
-            recorder: Recorder::new(run.capabilities(), WALL)
-                .with_slos(&run.slos())
-                .of_replay(is_replay)
-                .on(disk),
+            recorder: if is_sliced { recorder.traced() } else { recorder },
             errors: ErrorSummary::default(),
             lengths: LengthLedger::default(),
             windows: vec![None; run.phases.len()],
@@ -221,8 +233,13 @@ impl Part {
         let windows: Vec<Window> =
             self.windows.into_iter().flatten().map(|(start, end)| Window::new(start, end)).collect();
         let summary = self.recorder.summarise(Window::pooled(&windows));
-        Finished { summary, errors: self.errors, lengths: self.lengths }
+        Finished { recorder: self.recorder, summary, errors: self.errors, lengths: self.lengths }
     }
+}
+
+/// Where a name stands; names are told where there are several.
+fn position(names: &[String], name: Option<&str>) -> u16 {
+    name.and_then(|name| names.iter().position(|known| known == name)).unwrap_or(0) as u16
 }
 
 /// How the file of records was found.

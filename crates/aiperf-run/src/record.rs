@@ -8,7 +8,9 @@ use std::collections::HashMap;
 
 use aiperf_core::outcome::{Failure, FailureKind, Outcome, Stage};
 use aiperf_core::usage::Usage;
-use aiperf_metrics::{ChunkFact, Facts, LengthFacts, TrafficFacts, WireFacts, find, is_context_overflow};
+use aiperf_metrics::{
+    ChunkFact, Facts, LengthFacts, Place, TrafficFacts, WireFacts, find, is_context_overflow,
+};
 use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, de};
 
@@ -20,6 +22,10 @@ pub(crate) struct Record {
     /// When it was to be sent, or was.
     pub begun_ns: u64,
     pub facts: Facts,
+    /// The model it asked for, where there were several.
+    pub model: Option<String>,
+    /// The server it went to, where there were several.
+    pub url: Option<String>,
     pub lengths: LengthFacts,
     pub failure: Option<Failure>,
 }
@@ -47,6 +53,8 @@ struct Metadata<'a> {
     request_send_start_ns: Option<u64>,
     request_send_end_ns: Option<u64>,
     response_receive_start_ns: Option<u64>,
+    url: Option<String>,
+    model: Option<String>,
     #[serde(borrow)]
     outcome: Cow<'a, str>,
 }
@@ -237,6 +245,7 @@ pub(crate) fn parse(line: &[u8], counted_here: bool) -> Result<Record, serde_jso
         usage,
         first_event_ns: line.one("time_to_first_event").map(|ns| meta.request_start_ns.saturating_add(ns)),
         token_gaps: line.all("inter_token_gap").into_iter().flatten().collect(),
+        place: Place { turn: meta.turn_index, ..Place::default() },
         wire: line.wire(),
         context_overflow: failure.as_ref().is_some_and(is_context_overflow),
         ..Facts::default()
@@ -255,6 +264,8 @@ pub(crate) fn parse(line: &[u8], counted_here: bool) -> Result<Record, serde_jso
         phase: meta.phase_index,
         begun_ns: meta.scheduled_ns.unwrap_or(meta.credit_issued_ns),
         facts,
+        model: line.metadata.model,
+        url: line.metadata.url,
         lengths,
         failure,
     })

@@ -8,6 +8,8 @@ use aiperf_report::Counting;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::reader::{model_names, target_names};
+
 /// Version of the form.
 const FORMAT: u32 = 1;
 
@@ -49,6 +51,15 @@ pub(crate) struct RunFile {
     pub counting: CountingFact,
     /// Tokenizer behind our counts.
     pub tokenizer: Option<String>,
+    /// Length of the slices of time that were wanted, nanoseconds.
+    #[serde(default)]
+    pub slice_ns: Option<u64>,
+    /// Models, where there are several.
+    #[serde(default)]
+    pub models: Vec<String>,
+    /// Servers without secrets, where there are several.
+    #[serde(default)]
+    pub urls: Vec<String>,
     /// In the order of the plan.
     pub phases: Vec<PhaseFact>,
     /// What the user set, secrets redacted.
@@ -113,6 +124,9 @@ impl RunFile {
             },
             counting,
             tokenizer: tokenizer.map(str::to_owned),
+            slice_ns: plan.artifacts.slice_ns,
+            models: model_names(plan),
+            urls: if plan.endpoint.targets.len() > 1 { target_names(plan) } else { Vec::new() },
             phases: plan.phases.iter().map(phase).collect(),
             input_config: plan.input_config.clone(),
         }

@@ -109,6 +109,7 @@ pub(crate) fn composer_setup(workload: Arc<dyn Workload>) -> ComposerSetup {
         inputs: None,
         repeats: false,
         must_count: false,
+        models: vec!["m".into()],
     }
 }
 

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use aiperf_core::plan::{ArtifactsPlan, ExportLevel, NetworkPlan, Pacing, PhaseKind, PhasePlan, TracePlan};
+use aiperf_core::time::seconds_to_ns;
 
 use super::Resolver;
 use crate::error::ConfigError;
@@ -26,6 +27,9 @@ const KNOWN_ENDINGS: &[&str] = &[
     ".json",
     ".parquet",
 ];
+
+/// Phases of more than a year are meant to be without end.
+const ENDLESS_NS: u64 = 366 * 86_400 * 1_000_000_000;
 
 impl Resolver<'_> {
     pub(super) fn artifacts(&mut self, models: &[String], phases: &[PhasePlan]) -> ArtifactsPlan {
@@ -62,6 +66,7 @@ impl Resolver<'_> {
             level,
             schema: if self.settings.int_or_default(Id::ExportSchema) == 2 { 2 } else { 1 },
             trace,
+            slice_ns: self.slice_ns(phases),
         }
     }
 
@@ -108,6 +113,21 @@ impl Resolver<'_> {
                 "it is the time between its probes",
             );
         }
+    }
+
+    /// The length of slices; what is known to make too many of them is refused before the run.
+    fn slice_ns(&mut self, phases: &[PhasePlan]) -> Option<u64> {
+        let slice_ns = self.settings.float(Id::SliceDuration).map(seconds_to_ns)?.max(1);
+        let profiling = phases.iter().filter(|phase| phase.kind == PhaseKind::Profiling);
+        // A phase that lasts until the user ends it has no length to go by.
+        let lengths = profiling.filter(|phase| phase.requests.is_none() && phase.sessions.is_none());
+        let known_ns: u64 = lengths.filter_map(|phase| phase.duration_ns).filter(|ns| *ns < ENDLESS_NS).sum();
+        let slices = known_ns / slice_ns;
+        if slices > ArtifactsPlan::MOST_SLICES {
+            let found = format!("{} s, which makes {slices} slices of this run,", slice_ns as f64 / 1e9);
+            self.bad(Id::SliceDuration, found, "a length of which the run has at most 100,000");
+        }
+        Some(slice_ns)
     }
 
     /// `<model>-openai-<endpoint type>-<load>`; AIPerf's name for a run's folder.

@@ -62,6 +62,7 @@ const PAIRS: &[(&str, &str, &str)] = &[
         "slos: {request_latency: 250, inter_token_latency: 10}",
     ),
     ("--export-schema", "2", "artifacts: {schema: 2}"),
+    ("--slice-duration", "30", "artifacts: {sliceDuration: 30s}"),
     ("--ui", "none", "runtime: {ui: none}"),
     ("--stats-interval", "3", "runtime: {statsInterval: 3}"),
     ("--workers-max", "2", "runtime: {workers: 2}"),

@@ -9,6 +9,7 @@ use super::EXPORT_WIDTH;
 use super::paint::{Paint, Tone};
 use super::table::{Cell, Column, Table, wrap};
 use crate::advice::advice;
+use crate::analysis::{self, GroupTable};
 use crate::load;
 use crate::over_time;
 use crate::report::Report;
@@ -54,7 +55,10 @@ impl Page {
         self.errors(report);
         self.metrics(report);
         self.beside(report);
+        self.intervals(report);
+        self.steadiness(report);
         self.targets(report);
+        self.groups(report);
         self.lengths(report);
         self.notes(report);
         self.load(report);
@@ -103,6 +107,7 @@ impl Page {
 
     fn metrics(&mut self, report: &Report<'_>) {
         let mut first = true;
+        let mut any_marked = false;
         for group in [
             ConsoleGroup::HttpTrace,
             ConsoleGroup::Effective,
@@ -136,8 +141,76 @@ impl Page {
                 ConsoleGroup::HttpTrace => "NVIDIA AIPerf | HTTP Trace Timing".to_owned(),
                 _ => format!("NVIDIA AIPerf | {}{suffix}", report.title),
             };
-            metric_table(title, &rows).draw(&mut self.out, self.width, self.paint);
+            let (table, is_marked) = metric_table(title, &rows);
+            table.draw(&mut self.out, self.width, self.paint);
+            any_marked |= is_marked;
         }
+        if any_marked {
+            self.line(Tone::Note, &analysis::footnote());
+        }
+    }
+
+    /// How far results may be off.
+    fn intervals(&mut self, report: &Report<'_>) {
+        let Some(analysis) = report.analysis else { return };
+        let rows = analysis::interval_rows(&analysis.uncertainty);
+        if !rows.is_empty() {
+            let title = "NVIDIA AIPerf | 95 % Intervals".to_owned();
+            self.out.push('\n');
+            self.named_rows(title, "Metric", 20, &analysis::INTERVALS, &rows);
+        }
+    }
+
+    /// The part of the run that had settled.
+    fn steadiness(&mut self, report: &Report<'_>) {
+        if let Some(analysis) = report.analysis {
+            self.out.push('\n');
+            self.line(Tone::Plain, &analysis::steady_line(&analysis.steadiness));
+        }
+    }
+
+    /// Results by turn, model, server, finish reason, cache.
+    fn groups(&mut self, report: &Report<'_>) {
+        let Some(analysis) = report.analysis else { return };
+        for table in analysis::group_tables(&analysis.breakdown, report.targets().is_some()) {
+            let GroupTable { title, head, rows, more } = table;
+            let longest = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+            self.out.push('\n');
+            self.named_rows(title, head, longest.min(WHOLE_URL).max(head.len()), &GroupTable::COLUMNS, &rows);
+            if more > 0 {
+                self.line(Tone::Plain, &format!("… and {} more in the JSON file", count(more as u64)));
+            }
+        }
+    }
+
+    /// A table of named rows of numbers; what no row has is no column.
+    fn named_rows(
+        &mut self,
+        title: String,
+        head: &'static str,
+        least: usize,
+        columns: &[(&'static str, u8)],
+        rows: &[(String, Vec<Option<String>>)],
+    ) {
+        let is_there = |at: usize| rows.iter().any(|(_, cells)| cells[at].is_some());
+        let kept: Vec<usize> = (0..columns.len()).filter(|at| is_there(*at)).collect();
+        let name = Column { head, right: true, wraps_to: Some(least), expendable: 0 };
+        let numbers = kept.iter().map(|at| {
+            let (head, expendable) = columns[*at];
+            // Two numbers that are one cell may stand below each other where there is no other way.
+            let is_pair = rows.iter().any(|(_, cells)| cells[*at].as_ref().is_some_and(|t| t.contains(' ')));
+            Column { head, right: true, wraps_to: (is_pair && expendable == 0).then_some(8), expendable }
+        });
+        let columns = std::iter::once(name).chain(numbers).collect();
+        let rows = rows.iter().map(|(name, cells)| {
+            let numbers = kept.iter().map(|at| match &cells[*at] {
+                Some(text) => Cell::new(text.clone(), Tone::Number),
+                None => Cell::new("N/A", Tone::Absent),
+            });
+            std::iter::once(Cell::new(for_terminal(name, MESSAGE), Tone::Name)).chain(numbers).collect()
+        });
+        let rows = rows.collect();
+        Table { title, columns, rows }.draw(&mut self.out, self.width, self.paint);
     }
 
     /// Lines that belong to the tables above them.
@@ -295,20 +368,27 @@ impl Page {
     }
 }
 
-fn metric_table(title: String, rows: &[&Row]) -> Table {
+/// The table, and whether a p99 in it is marked for having too few values behind it.
+fn metric_table(title: String, rows: &[&Row]) -> (Table, bool) {
     let name = Column { head: "Metric", right: true, wraps_to: Some(20), expendable: 0 };
     let stats = COLUMNS.map(|(head, expendable)| Column { head, right: true, wraps_to: None, expendable });
+    let mut is_marked = false;
     let rows = rows.iter().map(|row| {
         let spec = row.spec;
         let gap = if spec.header.chars().count() > LABEL { '\n' } else { ' ' };
         let label = Cell::new(format!("{}{gap}({})", spec.header, spec.display.name()), Tone::Name);
-        let cell = |(stat, _): (&str, u8)| match row.stats.get(stat) {
+        let mut cell = |(stat, _): (&str, u8)| match row.stats.get(stat) {
+            Some(value) if stat == "p99" && analysis::has_few(row) => {
+                is_marked = true;
+                Cell::new(number(value) + "*", Tone::Number)
+            }
             Some(value) => Cell::new(number(value), Tone::Number),
             None => Cell::new("N/A", Tone::Absent),
         };
-        std::iter::once(label).chain(COLUMNS.map(cell)).collect()
+        std::iter::once(label).chain(COLUMNS.map(&mut cell)).collect()
     });
-    Table { title, columns: std::iter::once(name).chain(stats).collect(), rows: rows.collect() }
+    let rows = rows.collect();
+    (Table { title, columns: std::iter::once(name).chain(stats).collect(), rows }, is_marked)
 }
 
 /// Hints, most important first.

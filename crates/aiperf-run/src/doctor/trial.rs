@@ -124,6 +124,7 @@ impl Trial {
                 level: ExportLevel::Summary,
                 schema: 1,
                 trace: aiperf_core::plan::TracePlan::default(),
+                slice_ns: None,
             },
             runtime: RuntimePlan {
                 max_shards: self.workers_max,

@@ -24,6 +24,7 @@ mod regressions;
 mod rendered;
 mod scores;
 mod sessions;
+mod slices;
 mod support;
 mod tokenizer;
 mod unformed;
