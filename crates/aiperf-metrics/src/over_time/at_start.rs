@@ -1,8 +1,6 @@
 //! Latency against the load that a request met.
 
-use aiperf_core::outcome::Outcome;
-
-use crate::rows::RequestRows;
+use super::flow::Span;
 
 /// Completed requests that started while so many were in flight, themselves included.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -27,48 +25,61 @@ struct Sums {
     answered: u64,
 }
 
-/// Buckets in rising order, each twice as wide as the one before; those without a request are not there.
-pub(super) fn by_concurrency(rows: &RequestRows, streams: bool) -> Vec<ConcurrencyBucket> {
-    let (mut starts, mut ends): (Vec<u64>, Vec<u64>) = rows.iter().map(|r| (r.start_ns, r.end_ns)).unzip();
-    starts.sort_unstable();
-    ends.sort_unstable();
-    let mut buckets: Vec<Sums> = Vec::new();
-    for row in rows.iter().filter(|row| row.outcome == Outcome::Completed) {
-        let begun = starts.partition_point(|at| *at <= row.start_ns);
-        let over = ends.partition_point(|at| *at <= row.start_ns);
-        // One that took no time is over as it begins, and was there all the same.
-        let at = begun.saturating_sub(over).max(1).ilog2() as usize;
-        if buckets.len() <= at {
-            buckets.resize(at + 1, Sums::default());
+/// Requests by how many were in flight as they started.
+#[derive(Debug, Default)]
+pub(super) struct AtStart(Vec<Sums>);
+
+impl AtStart {
+    /// A request started, and with it so many were in flight.
+    pub(super) fn add(&mut self, in_flight: u64, span: &Span) {
+        if !span.is_completed {
+            return;
         }
-        let sums = &mut buckets[at];
+        // One that took no time is over as it begins, and was there all the same.
+        let at = in_flight.max(1).ilog2() as usize;
+        if self.0.len() <= at {
+            self.0.resize(at + 1, Sums::default());
+        }
+        let sums = &mut self.0[at];
         sums.requests += 1;
-        if let (Some(first), Some(last)) = (row.first_ns, row.last_ns) {
+        if let Some((first, last)) = span.content() {
             sums.answered += 1;
-            sums.first_ns += u128::from(first.saturating_sub(row.start_ns));
-            sums.latency_ns += u128::from(last.saturating_sub(row.start_ns));
+            sums.first_ns += u128::from(first.saturating_sub(span.start));
+            sums.latency_ns += u128::from(last.saturating_sub(span.start));
         }
     }
-    let mean = |sum: u128, n: u64| (n > 0).then(|| sum as f64 / n as f64);
-    buckets
-        .into_iter()
-        .enumerate()
-        .filter(|(_, sums)| sums.requests > 0)
-        .map(|(at, sums)| ConcurrencyBucket {
-            from: 1 << at,
-            to: (2 << at) - 1,
-            requests: sums.requests,
-            first_ns: mean(sums.first_ns, sums.answered).filter(|_| streams),
-            latency_ns: mean(sums.latency_ns, sums.answered),
-        })
-        .collect()
+
+    /// Buckets in rising order, each twice as wide as the one before; those without a request are not there.
+    pub(super) fn buckets(self, streams: bool) -> Vec<ConcurrencyBucket> {
+        let mean = |sum: u128, n: u64| (n > 0).then(|| sum as f64 / n as f64);
+        self.0
+            .into_iter()
+            .enumerate()
+            .filter(|(_, sums)| sums.requests > 0)
+            .map(|(at, sums)| ConcurrencyBucket {
+                from: 1 << at,
+                to: (2 << at) - 1,
+                requests: sums.requests,
+                first_ns: mean(sums.first_ns, sums.answered).filter(|_| streams),
+                latency_ns: mean(sums.latency_ns, sums.answered),
+            })
+            .collect()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rows::RequestRow;
+    use crate::over_time::flow::Flow;
+    use crate::rows::{RequestRow, RequestRows};
+    use crate::summary::Window;
     use proptest::prelude::*;
+
+    fn by_concurrency(rows: &RequestRows, streams: bool) -> Vec<ConcurrencyBucket> {
+        let mut at_start = AtStart::default();
+        Flow::of(rows, None).walk(Window::new(0, 1), |_, _, _| {}, |n, span| at_start.add(n, span));
+        at_start.buckets(streams)
+    }
 
     fn row(start_ns: u64, length: u64) -> RequestRow {
         let (end_ns, last_ns) = (start_ns + length, Some(start_ns + length));

@@ -5,15 +5,19 @@
 //! tokens are spread evenly over the prefill. Its answer tokens but the first are spread over the gaps between its chunks, the same
 //! number over each gap that is not 0; where there are more than [`MAX_GAPS`] gaps, or one chunk, evenly over the decode.
 //!
-//! Memory: at most 16 bytes for each start, first content, end and gap, three times, so no more than [`MAX_ROWS`] requests are looked at.
+//! Everything that happens is put in order once; all curves are read off it in two goes. Memory: 16 bytes for each start, first content,
+//! end and gap, 64 more for a request and 16 for a gap, so no more than [`MAX_ROWS`] requests are looked at.
 
 #[cfg(test)]
 mod aiperf_vectors;
 mod at_start;
-mod steps;
+mod flow;
+mod held;
 
+use at_start::AtStart;
 pub use at_start::ConcurrencyBucket;
-use steps::{Held, Steps, walk};
+use flow::{Flow, LINES, Line};
+use held::Held;
 
 use aiperf_core::outcome::Outcome;
 
@@ -26,6 +30,8 @@ use crate::summary::Window;
 const MAX_GAPS: u64 = 4_000_000;
 /// Requests up to which there are curves.
 const MAX_ROWS: usize = 4_000_000;
+/// Events up to which the values of curves are kept and sorted.
+const SHORT: usize = 1 << 15;
 /// Tokens a nanosecond to tokens a second.
 const PER_SECOND: f64 = 1e9;
 
@@ -116,79 +122,60 @@ impl OverTime {
     }
 
     fn limited(rows: &RequestRows, gaps: Option<&IntColumn>, window: Window, max_gaps: u64) -> Option<Self> {
-        let (start, end) = (window.start_ns, window.end_ns);
-        if rows.is_empty() || rows.len() > MAX_ROWS || end <= start {
+        Self::told(rows, gaps, window, max_gaps, SHORT)
+    }
+
+    fn told(
+        rows: &RequestRows,
+        gaps: Option<&IntColumn>,
+        window: Window,
+        max_gaps: u64,
+        short: usize,
+    ) -> Option<Self> {
+        if rows.is_empty() || rows.len() > MAX_ROWS || window.end_ns <= window.start_ns {
             return None;
         }
-        let gaps_of = |row: &RequestRow| u64::from(row.chunks.saturating_sub(1));
-        let count: u64 = rows.iter().filter(is_completed).map(|row| gaps_of(&row)).sum();
+        let streams = gaps.is_some();
+        let count = gaps_of(rows);
         // A column that does not belong to the rows tells nothing of them.
         let by_chunk = gaps.filter(|gaps| count > 0 && count <= max_gaps && gaps.len() as u64 == count);
-        let mut curves = Vec::new();
-        let mut keep = |curve: Curve, stats: Option<PartStats>| curves.extend(stats.map(|s| (curve, s)));
-
-        let in_flight = counted(rows, |row| Some((row.start_ns, row.end_ns)));
-        let mut held = Held::default();
-        walk([&in_flight], start, end, |ns, [value]| held.push(value, ns, value > 0.0));
-        let [concurrency, _] = held.statistics();
-        keep(Curve::Concurrency, concurrency);
-        if gaps.is_some() {
-            let prefilling = counted(rows, |row| Some((row.start_ns, first(row)?)));
-            let prefill = spread(rows, prefill_of);
-            let names = [
-                Curve::Prefill,
-                Curve::ActivePrefill,
-                Curve::PrefillConcurrency,
-                Curve::PrefillPerUser,
-                Curve::ActivePrefillPerUser,
-            ];
-            pace(&prefill, &prefilling, (start, end), names, &mut keep);
-            drop((prefilling, prefill));
-
-            let decoding = counted(rows, |row| Some((first(row)?, row.end_ns)));
-            let decode = match by_chunk {
-                Some(gaps) => by_gap(rows, gaps, decode_by_gap),
-                None => spread(rows, decode_of),
-            };
-            let names = [
-                Curve::Decode,
-                Curve::ActiveDecode,
-                Curve::DecodeConcurrency,
-                Curve::DecodePerUser,
-                Curve::ActiveDecodePerUser,
-            ];
-            pace(&decode, &decoding, (start, end), names, &mut keep);
-            drop(decode);
-
-            if !decoding.is_empty() {
-                drop(decoding);
-                let total = spread(rows, |row, changes| {
-                    prefill_of(row, changes);
-                    decode_of(row, changes);
-                });
-                let mut held = Held::default();
-                walk([&total, &in_flight], start, end, |ns, [rate, count]| held.push(rate, ns, count > 0.0));
-                let [all, active] = held.statistics().map(|s| s.map(|s| s.scaled(PER_SECOND)));
-                keep(Curve::Total, all);
-                keep(Curve::ActiveTotal, active);
-                drop(total);
-
-                let tokens = match by_chunk {
-                    Some(gaps) => by_gap(rows, gaps, tokens_by_gap),
-                    None => spread(rows, |row, changes| tokens_by_gap(row, &[], changes)),
-                };
-                let mut held = Held::default();
-                walk([&tokens], start, end, |ns, [value]| held.push(value, ns, false));
-                let [tokens, _] = held.statistics();
-                keep(Curve::TokensInFlight, tokens);
+        let flow = Flow::of(rows, by_chunk);
+        let mut held: [Held; LINES] = std::array::from_fn(|_| Held::new(flow.len() <= short));
+        let mut at_start = AtStart::default();
+        let wanted = |line: Line| line == Line::Concurrency || (streams && flow.has_streams());
+        let first_go = |line: Line, value: Option<f64>, ns: u64| {
+            if wanted(line) {
+                held[line as usize].push(value, ns);
+            }
+        };
+        flow.walk(window, first_go, |in_flight, span| at_start.add(in_flight, span));
+        held.iter_mut().for_each(Held::turn);
+        let second_go = |line: Line, value: Option<f64>, ns: u64| {
+            if wanted(line) {
+                held[line as usize].push_again(value, ns);
+            }
+        };
+        flow.walk(window, second_go, |_, _| {});
+        drop(flow);
+        let mut curves = Vec::with_capacity(14);
+        for (line, held) in Line::ALL.into_iter().zip(held) {
+            let (names, scale) = curves_of(line);
+            for (curve, stats) in names.into_iter().zip(held.statistics()) {
+                curves.extend(curve.zip(stats).map(|(curve, stats)| (curve, stats.scaled(scale))));
             }
         }
+        let concurrency = curves.iter().find(|(curve, _)| *curve == Curve::Concurrency);
+        let concurrency = concurrency.and_then(|(_, stats)| stats.avg);
         Some(Self {
-            curves,
-            decode: gaps.map(|_| if by_chunk.is_some() { DecodeShape::Chunks } else { DecodeShape::Uniform }),
+            decode: streams.then_some(if by_chunk.is_some() {
+                DecodeShape::Chunks
+            } else {
+                DecodeShape::Uniform
+            }),
             gaps: count,
-            littles_law: concurrency.and_then(|c| littles_law(rows, c.avg?, end - start)),
-            by_concurrency: at_start::by_concurrency(rows, gaps.is_some()),
+            littles_law: concurrency.and_then(|c| littles_law(rows, c, window.end_ns - window.start_ns)),
+            by_concurrency: at_start.buckets(streams),
+            curves,
         })
         .filter(|_| rows.is_readable())
     }
@@ -208,122 +195,26 @@ fn first(row: &RequestRow) -> Option<u64> {
     row.first_ns.filter(|_| is_completed(row))
 }
 
-/// How many of the requests are inside the time that `span` tells.
-fn counted(rows: &RequestRows, span: impl Fn(&RequestRow) -> Option<(u64, u64)>) -> Steps {
-    spread(rows, |row, changes| {
-        if let Some((from, to)) = span(row) {
-            changes.extend([(from, 1.0), (to, -1.0)]);
+/// Gaps between the chunks of completed requests.
+fn gaps_of(rows: &RequestRows) -> u64 {
+    rows.iter().filter(is_completed).map(|row| u64::from(row.chunks.saturating_sub(1))).sum()
+}
+
+/// What is told of a line over all time and over its active time, and its unit's factor.
+const fn curves_of(line: Line) -> ([Option<Curve>; 2], f64) {
+    match line {
+        Line::Concurrency => ([Some(Curve::Concurrency), None], 1.0),
+        Line::Prefill => ([Some(Curve::Prefill), Some(Curve::ActivePrefill)], PER_SECOND),
+        Line::PrefillPerUser => {
+            ([Some(Curve::PrefillPerUser), Some(Curve::ActivePrefillPerUser)], PER_SECOND)
         }
-    })
-}
-
-/// The sum of what each request adds at instants.
-fn spread(rows: &RequestRows, add: impl Fn(&RequestRow, &mut Vec<(u64, f64)>)) -> Steps {
-    let mut changes = Vec::with_capacity(rows.len() * 2);
-    rows.iter().for_each(|row| add(&row, &mut changes));
-    Steps::of(changes)
-}
-
-/// The same with the gaps between its chunks.
-fn by_gap(
-    rows: &RequestRows,
-    gaps: &IntColumn,
-    add: impl Fn(&RequestRow, &[u64], &mut Vec<(u64, f64)>),
-) -> Steps {
-    let mut changes = Vec::with_capacity(gaps.len() + rows.len() * 3);
-    let mut gaps = gaps.iter();
-    let mut own = Vec::new();
-    for row in rows.iter().filter(is_completed) {
-        own.clear();
-        own.extend(gaps.by_ref().take(row.chunks.saturating_sub(1) as usize));
-        add(&row, &own, &mut changes);
+        Line::PrefillConcurrency => ([Some(Curve::PrefillConcurrency), None], 1.0),
+        Line::Decode => ([Some(Curve::Decode), Some(Curve::ActiveDecode)], PER_SECOND),
+        Line::DecodePerUser => ([Some(Curve::DecodePerUser), Some(Curve::ActiveDecodePerUser)], PER_SECOND),
+        Line::DecodeConcurrency => ([Some(Curve::DecodeConcurrency), None], 1.0),
+        Line::Total => ([Some(Curve::Total), Some(Curve::ActiveTotal)], PER_SECOND),
+        Line::Tokens => ([Some(Curve::TokensInFlight), None], 1.0),
     }
-    Steps::of(changes)
-}
-
-/// A rate over a time, which is above 0.
-fn evenly(tokens: f64, from: u64, to: u64, changes: &mut Vec<(u64, f64)>) {
-    if to > from {
-        let rate = tokens / (to - from) as f64;
-        changes.extend([(from, rate), (to, -rate)]);
-    }
-}
-
-fn prefill_of(row: &RequestRow, changes: &mut Vec<(u64, f64)>) {
-    if let (Some(isl), Some(first)) = (row.isl, first(row)) {
-        evenly(f64::from(isl), row.start_ns, first, changes);
-    }
-}
-
-/// All tokens but the first, which came at once.
-fn decode_of(row: &RequestRow, changes: &mut Vec<(u64, f64)>) {
-    if let (Some(osl @ 1..), Some(first)) = (row.osl, first(row)) {
-        evenly(f64::from(osl - 1), first, row.end_ns, changes);
-    }
-}
-
-fn decode_by_gap(row: &RequestRow, gaps: &[u64], changes: &mut Vec<(u64, f64)>) {
-    let (Some(osl @ 1..), Some(mut at)) = (row.osl, first(row)) else { return };
-    let with_time = gaps.iter().filter(|gap| **gap > 0).count();
-    let each = f64::from(osl - 1) / with_time as f64;
-    let mut rate = 0.0;
-    for gap in gaps.iter().filter(|gap| **gap > 0) {
-        let next = each / *gap as f64;
-        changes.push((at, next - rate));
-        (rate, at) = (next, at + gap);
-    }
-    if with_time > 0 {
-        changes.push((at, -rate));
-    }
-}
-
-/// What a request takes of the server's memory: its prompt from the start on, its answer as it comes, nothing after its end. One without
-/// gaps has its whole answer from the first content on.
-fn tokens_by_gap(row: &RequestRow, gaps: &[u64], changes: &mut Vec<(u64, f64)>) {
-    let Some(first) = first(row) else { return };
-    let isl = row.isl.filter(|_| first > row.start_ns).map_or(0.0, f64::from);
-    let osl =
-        row.osl.filter(|osl| *osl > 0 && (!gaps.is_empty() || row.end_ns > first)).map_or(0.0, f64::from);
-    changes.push((row.start_ns, isl));
-    if osl > 0.0 && gaps.is_empty() {
-        changes.push((first, osl));
-    } else if osl > 0.0 {
-        changes.push((first, 1.0));
-        let each = (osl - 1.0) / gaps.len() as f64;
-        let mut at = first;
-        for gap in gaps {
-            at += gap;
-            changes.push((at.min(row.end_ns), each));
-        }
-    }
-    changes.push((row.end_ns, -(isl + osl)));
-}
-
-/// Statistics of a rate: over all time, while there are requests, of their number, and for each of them.
-fn pace(
-    rate: &Steps,
-    requests: &Steps,
-    (start, end): (u64, u64),
-    [all, active, number, per_user, active_per_user]: [Curve; 5],
-    keep: &mut impl FnMut(Curve, Option<PartStats>),
-) {
-    if requests.is_empty() {
-        return;
-    }
-    let (mut rates, mut shares, mut numbers) = (Held::default(), Held::default(), Held::default());
-    walk([rate, requests], start, end, |ns, [rate, count]| {
-        let is_active = count > 0.0;
-        rates.push(rate, ns, is_active);
-        shares.push(if is_active { rate / count } else { 0.0 }, ns, is_active);
-        numbers.push(count, ns, is_active);
-    });
-    for (held, names) in [(rates, [all, active]), (shares, [per_user, active_per_user])] {
-        for (name, stats) in names.into_iter().zip(held.statistics()) {
-            keep(name, stats.map(|s| s.scaled(PER_SECOND)));
-        }
-    }
-    let [numbers, _] = numbers.statistics();
-    keep(number, numbers);
 }
 
 fn littles_law(rows: &RequestRows, concurrency: f64, window_ns: u64) -> Option<LittlesLaw> {

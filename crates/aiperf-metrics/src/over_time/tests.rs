@@ -129,8 +129,12 @@ fn referenced() -> Vec<(RequestRow, Vec<u64>)> {
 
 #[test]
 fn the_numbers_are_those_of_aiperf_s_functions() {
-    for (expected, max_gaps) in [(CHUNKS, MAX_GAPS), (UNIFORM, 1)] {
-        let of = over_time(&referenced(), Window::new(500, 60_000), max_gaps);
+    let (rows, column) = collected(&referenced());
+    let window = Window::new(500, 60_000);
+    for (expected, max_gaps, short) in
+        [(CHUNKS, MAX_GAPS, SHORT), (UNIFORM, 1, SHORT), (CHUNKS, MAX_GAPS, 0), (UNIFORM, 1, 0)]
+    {
+        let of = OverTime::told(&rows, Some(&column), window, max_gaps, short).expect("requests and time");
         assert_eq!(expected.lines().count(), of.curves.len());
         for line in expected.lines() {
             let (curve, numbers) = line.split_once(' ').expect("a curve and numbers");
@@ -196,10 +200,12 @@ fn slow(row: &RequestRow, gaps: &[u64], tick: u64, even: bool) -> [f64; 3] {
 proptest! {
     #[test]
     fn means_and_extremes_are_those_of_a_look_at_each_tick(
-        requests in any_requests(), start in 0u64..40, length in 1u64..90, even: bool,
+        requests in any_requests(), start in 0u64..40, length in 1u64..90, even: bool, is_short: bool,
     ) {
         let end = start + length;
-        let of = over_time(&requests, Window::new(start, end), if even { 0 } else { MAX_GAPS });
+        let (rows, column) = collected(&requests);
+        let (gaps, short) = (if even { 0 } else { MAX_GAPS }, if is_short { SHORT } else { 0 });
+        let of = OverTime::told(&rows, Some(&column), Window::new(start, end), gaps, short).expect("requests and time");
         let even = of.decode == Some(DecodeShape::Uniform);
         let ticks: Vec<[f64; 4]> = (start..end)
             .map(|tick| {
