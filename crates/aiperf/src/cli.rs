@@ -5,13 +5,13 @@ use std::ffi::OsString;
 use aiperf_core::text::nearest;
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint};
 
-use crate::commands::{completions, config, doctor, explain, profile, report, sim, tokenizer};
+use crate::commands::{compare, completions, config, doctor, explain, profile, report, sim, tokenizer};
 use crate::exit::{Exit, USAGE};
 use crate::output;
 
 /// Commands in the order of the help.
-const COMMANDS: [&str; 8] =
-    ["profile", "sim", "report", "explain", "doctor", "tokenizer", "config", "completions"];
+const COMMANDS: [&str; 9] =
+    ["profile", "sim", "report", "compare", "explain", "doctor", "tokenizer", "config", "completions"];
 
 /// The whole command line, for help and shell completions.
 pub(crate) fn command() -> Command {
@@ -20,7 +20,7 @@ pub(crate) fn command() -> Command {
         .about("Load generator and measuring instrument for LLM inference servers")
         .after_help(
             "Try it without a server:\n  aiperf profile --model demo --url 'sim://?ttft=20&itl=5' --streaming --isl 128 --osl 32\n\n\
-             Exit codes: 0 results, 1 nothing succeeded or results not written, 2 usage or configuration, 130 interrupted.",
+             Exit codes: 0 results, 1 nothing succeeded or results not written, 2 usage or configuration, 3 not alike (compare --strict), 130 interrupted.",
         )
         .subcommand_required(true)
         .arg_required_else_help(true)
@@ -28,6 +28,7 @@ pub(crate) fn command() -> Command {
         .subcommand(aiperf_config::profile_command())
         .subcommand(sim::command())
         .subcommand(report::command())
+        .subcommand(compare::command())
         .subcommand(explain::command())
         .subcommand(doctor::command())
         .subcommand(tokenizer::command())
@@ -98,6 +99,7 @@ fn dispatch_matches(matches: &ArgMatches) -> Exit {
     match matches.subcommand() {
         Some(("sim", m)) => sim::run(m),
         Some(("report", m)) => report::run(m),
+        Some(("compare", m)) => compare::run(m),
         Some(("explain", m)) => explain::run(m),
         Some(("doctor", m)) => doctor::run(m),
         Some(("tokenizer", m)) => tokenizer::run(m),

@@ -1,5 +1,6 @@
 //! One file per command: plain settings in, an exit code out.
 
+pub(crate) mod compare;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod doctor;

@@ -4,6 +4,7 @@ mod bad_input;
 mod bad_lengths;
 mod bad_load;
 mod bad_servers;
+mod compare;
 mod connections;
 mod docs;
 mod doctor;
