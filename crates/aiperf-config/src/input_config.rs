@@ -124,6 +124,9 @@ fn endpoint(settings: &Settings, plan: &Plan) -> Map<String, Json> {
         (Id::SessionHeader, "session_header"),
         (Id::MaxResponseBytes, "max_response_bytes"),
         (Id::ReceiveStamps, "receive_stamps"),
+        (Id::WaitForModelTimeout, "wait_for_model_timeout"),
+        (Id::WaitForModelMode, "wait_for_model_mode"),
+        (Id::WaitForModelInterval, "wait_for_model_interval"),
     ] {
         if let Some(value) = settings.get(id).and_then(|s| plain(&s.value)) {
             put(&mut out, key, value);
@@ -141,6 +144,34 @@ fn endpoint(settings: &Settings, plan: &Plan) -> Map<String, Json> {
     }
     if !template.is_empty() {
         put(&mut out, "template", template);
+    }
+    let part = |id: Id| settings.get(id).and_then(|s| plain(&s.value));
+    let hooks = [
+        (
+            "reset_kv_cache",
+            Id::ResetKvCache,
+            [
+                (Id::ResetKvCacheTimeout, "timeout_seconds"),
+                (Id::ResetKvCacheMaxRetry, "max_retry_seconds"),
+                (Id::ResetKvCachePath, "path"),
+            ],
+        ),
+        (
+            "server_profiler",
+            Id::ServerProfiler,
+            [
+                (Id::ServerProfilerTimeout, "timeout_seconds"),
+                (Id::ServerProfilerStartPath, "start_path"),
+                (Id::ServerProfilerStopPath, "stop_path"),
+            ],
+        ),
+    ];
+    for (key, id, parts) in hooks {
+        let given: Map<String, Json> =
+            parts.into_iter().filter_map(|(id, name)| Some((name.to_owned(), part(id)?))).collect();
+        if settings.switch(id).unwrap_or(!given.is_empty()) {
+            put(&mut out, key, given);
+        }
     }
     if let Some(reuse) = settings.text(Id::ConnectionReuse) {
         put(&mut out, "connection_reuse", reuse.replace('_', "-"));

@@ -153,6 +153,31 @@ options! {
         Group::Endpoint, "Send max_tokens in place of max_completion_tokens to the chat API.");
     ServerTokenCount(&["use-server-token-count"], "endpoint.use_server_token_count", Kind::Bool, Default::Is("false"),
         Group::Endpoint, "Take token counts from the server's usage in place of counting them here.");
+    WaitForModelTimeout(&["wait-for-model-timeout"], "endpoint.wait_for_model_timeout", FROM_ZERO, Default::Is("0"), Group::Endpoint,
+        "Before the run, wait until each server serves each model, for so long at most for each; 0 does not wait.");
+    WaitForModelMode(&["wait-for-model-mode"], "endpoint.wait_for_model_mode",
+        Kind::Choice { words: &["inference", "models", "both"], later: &[] }, Default::Is("inference"), Group::Endpoint,
+        "What shows that a server is ready: a request of one token of the endpoint type is answered (any status below 500), the model \
+         is in /v1/models, or both.");
+    WaitForModelInterval(&["wait-for-model-interval"], "endpoint.wait_for_model_interval", ABOVE_ZERO, Default::Is("5"),
+        Group::Endpoint, "Pause between two tries while waiting for a server.");
+    ResetKvCache(&["reset-kv-cache"], "endpoint.reset_kv_cache", Kind::Bool, Default::Is("false"), Group::Endpoint,
+        "Before the run, have each server forget its prefix cache (POST). In a file also a mapping of the options below.");
+    ResetKvCachePath(&["reset-kv-cache-path"], "endpoint.reset_kv_cache.path", Kind::Text, Default::Is("/reset_prefix_cache"),
+        Group::Endpoint, "Path on the server that resets its prefix cache. Asks for --reset-kv-cache.");
+    ResetKvCacheTimeout(&["reset-kv-cache-timeout-seconds"], "endpoint.reset_kv_cache.timeout_seconds", ABOVE_ZERO,
+        Default::Is("30"), Group::Endpoint, "Longest that one such request may take. Asks for --reset-kv-cache.");
+    ResetKvCacheMaxRetry(&["reset-kv-cache-max-retry-seconds"], "endpoint.reset_kv_cache.max_retry_seconds", FROM_ZERO,
+        Default::Is("60"), Group::Endpoint,
+        "How long it is asked again when it fails on the way or the server is busy (409, 423, 429, 503). Asks for --reset-kv-cache.");
+    ServerProfiler(&["server-profiler"], "endpoint.server_profiler", Kind::Bool, Default::Is("false"), Group::Endpoint,
+        "Have each server profile itself (POST) while it is measured, not in a warmup. In a file also a mapping of the options below.");
+    ServerProfilerStartPath(&["server-profiler-start-path"], "endpoint.server_profiler.start_path", Kind::Text,
+        Default::Is("/start_profile"), Group::Endpoint, "Path on the server that starts its profiler. Asks for --server-profiler.");
+    ServerProfilerStopPath(&["server-profiler-stop-path"], "endpoint.server_profiler.stop_path", Kind::Text,
+        Default::Is("/stop_profile"), Group::Endpoint, "Path on the server that stops its profiler. Asks for --server-profiler.");
+    ServerProfilerTimeout(&["server-profiler-timeout-seconds"], "endpoint.server_profiler.timeout_seconds", ABOVE_ZERO,
+        Default::Is("30"), Group::Endpoint, "Longest that either request may take. Asks for --server-profiler.");
     SessionHeader(&["session-header"], "endpoint.session_header", Kind::Text, Default::Is("X-Correlation-ID"), Group::Endpoint,
         "Name of the header that carries a session's id.");
     MaxResponseBytes(&["max-response-bytes"], "endpoint.max_response_bytes", Kind::Bytes { min: 1024, max: (1 << 32) - 1 },

@@ -1,6 +1,7 @@
 //! The validated, complete description of a run. Made by `aiperf-config`, read by every other room, changed by none.
 
 mod endpoint;
+mod hooks;
 mod phase;
 
 use std::path::PathBuf;
@@ -11,6 +12,7 @@ pub use endpoint::{
     ClientCertificate, ConnectionReuse, EndpointKind, EndpointPlan, HttpVersion, IpVersion, ResponseField,
     Target, TemplatePlan, UrlStrategy,
 };
+pub use hooks::{HooksPlan, ProfilerPlan, ResetPlan, WaitMode, WaitPlan};
 pub use phase::{
     Arrival, Cancellation, Pacing, PhaseKind, PhasePlan, Ramp, RampShape, RatePlan, RatePoint, RateShape,
     Saturation,

@@ -74,7 +74,7 @@ pub(crate) async fn count(asked: &Asked<'_>, body: &[u8]) -> Option<u64> {
 }
 
 /// Where [`PATH`] stands: beside the version of the API.
-fn root(url: &BaseUrl, own_path: Option<&str>) -> BaseUrl {
+pub(crate) fn root(url: &BaseUrl, own_path: Option<&str>) -> BaseUrl {
     let path = url.path.as_str();
     let version = path.rfind("/v1").filter(|at| matches!(path.as_bytes().get(at + 3), None | Some(b'/')));
     let root = match (version, own_path) {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use aiperf_core::outcome::CancelReason;
-use aiperf_core::plan::{PhasePlan, Ramp};
+use aiperf_core::plan::{PhaseKind, PhasePlan, Ramp};
 use aiperf_load::{LimitCurve, Limited, PhaseWindow};
 use aiperf_metrics::{CpuShare, ShardHealth};
 use aiperf_os::mono_ns;
@@ -16,6 +16,7 @@ use tokio::time::MissedTickBehavior;
 use crate::error::RunError;
 use crate::filler::{self, Bodies};
 use crate::health::ProcessMeter;
+use crate::hooks::Hooks;
 use crate::interrupt::Interrupt;
 use crate::limit::{Limit, Limits};
 use crate::live::Live;
@@ -91,6 +92,8 @@ pub(crate) struct Control {
     pub targets: usize,
     /// Seed of the run.
     pub seed: u64,
+    /// Whom to tell to profile themselves; `None` when nobody is told.
+    pub hooks: Option<Hooks>,
     /// What happened in it has stopped the run.
     pub is_stopped: bool,
 }
@@ -178,6 +181,8 @@ impl Control {
     pub(crate) async fn run(&mut self, phases: &[(PhasePlan, Starts)], composer: Composer) -> Ran {
         let mut ran = Ran { ends: Vec::new(), composer: Some(composer), problems: Vec::new() };
         let mut open: Vec<Open> = Vec::new();
+        // The servers were told to profile themselves.
+        let mut profiles = false;
         for (number, (plan, starts)) in phases.iter().enumerate() {
             let Some(composer) = ran.composer.take() else { break };
             let base = open.iter().map(|o| o.phase.counters.sessions.load(Ordering::Relaxed)).sum();
@@ -189,13 +194,22 @@ impl Control {
                 }
             };
             let mut stopped = None;
-            if self.filled(filler::primed(plan, starts), &ring).await {
+            let is_filled = self.filled(filler::primed(plan, starts), &ring).await;
+            if is_filled && plan.kind == PhaseKind::Profiling && !profiles {
+                stopped = self.start_profiler().await.err();
+                profiles = true;
+            }
+            if is_filled && stopped.is_none() {
                 open.push(self.start(number as u16, plan, starts, base, ring.clone()));
                 let until = match phases.get(number + 1) {
                     Some((next, _)) if next.seamless => Until::Sent,
                     _ => Until::Done,
                 };
                 stopped = self.wait(&mut open, until).await;
+                if profiles && until == Until::Done {
+                    self.stop_profiler().await;
+                    profiles = false;
+                }
             }
             let (composer, problem) = filler::stop(filler, &ring);
             ran.composer = composer;
@@ -207,8 +221,29 @@ impl Control {
             }
         }
         ran.problems.extend(self.wait(&mut open, Until::Done).await);
+        if profiles {
+            self.stop_profiler().await;
+        }
         ran.ends = open.iter_mut().map(Open::end).collect();
         ran
+    }
+
+    async fn start_profiler(&self) -> Result<(), RunError> {
+        match self.hooks.as_ref().and_then(|hooks| Some((hooks, hooks.plan.hooks.profiler.as_ref()?))) {
+            Some((hooks, plan)) => hooks.start_profiler(plan).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn stop_profiler(&self) {
+        if let Some((hooks, plan)) =
+            self.hooks.as_ref().and_then(|hooks| Some((hooks, hooks.plan.hooks.profiler.as_ref()?)))
+        {
+            for trouble in hooks.stop_profiler(plan).await {
+                tracing::warn!("{trouble}");
+                self.progress.say(&trouble);
+            }
+        }
     }
 
     /// Waits until the first instant's sessions are ready; `false` when the user stopped the run before.
@@ -436,6 +471,7 @@ mod tests {
             alive: (0..N as u16).collect(),
             targets: 1,
             seed: 1,
+            hooks: None,
             is_stopped: false,
         }
     }

@@ -111,6 +111,36 @@ pub enum RunError {
         /// The file.
         path: PathBuf,
     },
+    /// A server was not ready in time.
+    #[error("{url} did not serve '{model}' within {seconds} s (--wait-for-model-timeout): {why}")]
+    NotReady {
+        /// The server.
+        url: String,
+        /// The model.
+        model: String,
+        /// How long it was waited for.
+        seconds: f64,
+        /// What came of the last try.
+        why: String,
+    },
+    /// A server did not forget its prefix cache.
+    #[error("the prefix cache of {url} could not be reset by POST {path} (--reset-kv-cache): {why}")]
+    Reset {
+        /// The server.
+        url: String,
+        /// Where it was told to.
+        path: String,
+        /// What it said.
+        why: String,
+    },
+    /// A server did not start its profiler.
+    #[error("the profiler of {url} could not be started (--server-profiler): {why}")]
+    Profiler {
+        /// The server.
+        url: String,
+        /// What it said.
+        why: String,
+    },
     /// A thread of ours panicked; a bug.
     #[error("internal error: the {0} panicked; results up to then were written where possible")]
     Panicked(&'static str),

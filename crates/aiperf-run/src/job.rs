@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 
 use aiperf_core::plan::{
     CorpusPlan, DatasetPlan, ExportLevel, NetworkPlan, PhaseKind, PhasePlan, Plan, RandomStyle,
-    TokenizerPlan, VerifyLengths,
+    TokenizerPlan, Ui, VerifyLengths,
 };
 use aiperf_core::ticket::Uuid;
 use aiperf_core::time::ClockAnchor;
@@ -27,6 +27,7 @@ use crate::count::{BodyCounter, changes_count};
 use crate::error::RunError;
 use crate::finish::{self, Finished};
 use crate::handover;
+use crate::hooks::Hooks;
 use crate::interrupt::Interrupt;
 use crate::item::Recounted;
 use crate::live::Live;
@@ -81,6 +82,11 @@ pub struct Job {
     now: TemplateClock,
     /// When sessions start, for each phase.
     starts: Vec<Starts>,
+}
+
+/// For what is asked, and waited for, on the thread that started the run.
+fn runtime() -> Result<tokio::runtime::Runtime, RunError> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(RunError::Thread)
 }
 
 /// What a run leaves for its end to word.
@@ -171,6 +177,22 @@ impl Job {
         let limits = aiperf_os::limits::raise_descriptor_limit();
         tracing::info!("descriptor limit {limits:?}, {} cores", aiperf_os::sched::cores());
         let (urls, simulated) = self.addresses()?;
+        let progress =
+            Progress::new(plan.runtime.ui, screen.progress_on_terminal, plan.runtime.stats_interval_s);
+        let hooks = Hooks {
+            plan: plan.endpoint.clone(),
+            urls: urls.clone().into(),
+            tls: self.tls.clone(),
+            interrupt: interrupt.clone(),
+            lists_any: self.sim.as_ref().is_some_and(SimConfig::serves_any_model),
+        };
+        let say = |line: &str| {
+            tracing::info!("{line}");
+            if plan.runtime.ui != Ui::None {
+                progress.say(line);
+            }
+        };
+        runtime()?.block_on(hooks.before(&plan.models, &say))?;
 
         let live = Arc::new(Live::default());
         let reader = Reader::new(ReaderSetup {
@@ -228,11 +250,8 @@ impl Job {
             events,
             interrupt: interrupt.clone(),
             live,
-            progress: Progress::new(
-                plan.runtime.ui,
-                screen.progress_on_terminal,
-                plan.runtime.stats_interval_s,
-            ),
+            progress,
+            hooks: plan.endpoint.hooks.profiler.is_some().then_some(hooks),
             alive: (0..shards as u16).collect(),
             targets: urls.len(),
             seed: plan.seed,
@@ -254,8 +273,6 @@ impl Job {
         }
         let phases: Vec<(PhasePlan, Starts)> =
             plan.phases.iter().cloned().zip(self.starts.iter().cloned()).collect();
-        let runtime =
-            tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(RunError::Thread)?;
         let probing = match plan.network {
             Some(NetworkPlan::Probes { interval_ns }) => {
                 let spool = Spool::create(folder.network_jsonl(), false)?;
@@ -263,7 +280,7 @@ impl Job {
             }
             Some(NetworkPlan::Fixed { .. }) | None => None,
         };
-        let Ran { ends, composer, mut problems } = runtime.block_on(control.run(&phases, composer));
+        let Ran { ends, composer, mut problems } = runtime()?.block_on(control.run(&phases, composer));
 
         let probed = probing.and_then(|probing| {
             let is_profiling = |(phase, _): &(&PhasePlan, &PhaseEnd)| phase.kind == PhaseKind::Profiling;
@@ -338,9 +355,7 @@ impl Job {
             interrupt,
             id: Uuid::from_random(u128::from(random_u64()) << 64 | u128::from(random_u64())),
         };
-        let runtime =
-            tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(RunError::Thread)?;
-        let Some(counted) = runtime.block_on(ask::count(&asked, &turn.body)) else { return Ok(None) };
+        let Some(counted) = runtime()?.block_on(ask::count(&asked, &turn.body)) else { return Ok(None) };
         Ok(Some(ServerCount { asked: turn.length.map(|l| l.asked), sent, counted }))
     }
 

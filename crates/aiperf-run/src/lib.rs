@@ -24,6 +24,7 @@ mod finish;
 mod handover;
 mod health;
 mod history;
+mod hooks;
 mod interrupt;
 mod item;
 mod job;

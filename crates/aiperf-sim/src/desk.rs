@@ -140,6 +140,11 @@ impl Desk {
         inner.rearm();
     }
 
+    /// Empties the prefix cache.
+    pub(crate) fn forget(&self) {
+        self.inner.borrow_mut().engine.forget();
+    }
+
     /// Requests in prefill or decode, in the queue, and blocks in the prefix cache.
     pub(crate) fn load(&self) -> (usize, usize, usize) {
         let inner = self.inner.borrow();

@@ -193,6 +193,11 @@ impl Engine {
         self.queue.len()
     }
 
+    /// Empties the prefix cache; what is being computed brings its blocks all the same.
+    pub fn forget(&mut self) {
+        self.cache.clear();
+    }
+
     /// Blocks in the prefix cache.
     pub fn cached_blocks(&self) -> usize {
         self.cache.len()

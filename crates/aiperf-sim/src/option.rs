@@ -150,6 +150,11 @@ impl Default for SimConfig {
 }
 
 impl SimConfig {
+    /// Whether a model of any name is served.
+    pub fn serves_any_model(&self) -> bool {
+        self.models.is_empty()
+    }
+
     /// Settings from the query of a `sim://` address: `key=value` pairs joined by `&`, percent-encoding understood. A key
     /// without a value switches a switch on.
     pub fn from_query(query: &str) -> Result<Self, SimError> {

@@ -36,6 +36,9 @@ impl Server {
         headers: &HeaderMap,
         control: Rc<WireControl>,
     ) -> Response<SimBody> {
+        if matches!(path, "/reset_prefix_cache" | "/start_profile" | "/stop_profile") {
+            return self.order(method, path, control);
+        }
         let known = matches!(path, "/v1/models" | "/health" | "/metrics");
         if known && method != Method::GET && method != Method::HEAD {
             let refusal = Refusal::new(405, "MethodNotAllowedError", "use GET here");
@@ -59,6 +62,17 @@ impl Server {
         let mut response = Response::new(full(Bytes::from(text), None, control));
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
         response
+    }
+
+    /// What vLLM is told beside the load: to forget its prefix cache, to profile itself. There is nothing to profile here.
+    fn order(&self, method: &Method, path: &str, control: Rc<WireControl>) -> Response<SimBody> {
+        if method != Method::POST {
+            return refuse(&Refusal::new(405, "MethodNotAllowedError", "use POST here"), None, control);
+        }
+        if path == "/reset_prefix_cache" {
+            self.desk.forget();
+        }
+        Response::new(full(Bytes::new(), None, control))
     }
 
     fn models(&self) -> String {

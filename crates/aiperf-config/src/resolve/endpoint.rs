@@ -56,8 +56,10 @@ impl Resolver<'_> {
         let unformed = self.unformed();
         let settings = self.settings;
         let limit = |id: Id| settings.float(id).map(seconds_to_ns);
+        let hooks = self.hooks();
         let servers = servers?;
         Some(EndpointPlan {
+            hooks,
             url_strategy: servers.strategy,
             connect_timeout_ns: limit(Id::ConnectTimeout),
             first_token_timeout_ns,

@@ -6,6 +6,7 @@ mod connection;
 mod context;
 mod dataset;
 mod endpoint;
+mod hooks;
 mod phases;
 mod rankings;
 mod slos;

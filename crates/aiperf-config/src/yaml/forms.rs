@@ -51,8 +51,22 @@ impl<'a> Lifter<'a> {
                 {
                     self.servers(&entry.node, items, &below("benchmark.endpoint", &key));
                 }
+                Data::Map(_) if matches!(key.as_str(), "reset_kv_cache" | "server_profiler") => {
+                    self.hook(&key, &entry.node);
+                }
                 _ => self.key(&key, entry, "benchmark.endpoint"),
             }
+        }
+    }
+
+    /// A mapping asks for it, even an empty one.
+    fn hook(&mut self, key: &str, node: &'a Node) {
+        let path = below("benchmark.endpoint", key);
+        let id = if key == "reset_kv_cache" { Id::ResetKvCache } else { Id::ServerProfiler };
+        let place = self.place(node, &path);
+        self.out.settings.add(id, Value::Bool(true), place);
+        for (name, entry) in self.entries(node, &path) {
+            self.key(&name, entry, &path);
         }
     }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value};
 
-use super::Secret;
+use super::{HooksPlan, Secret};
 use crate::url::BaseUrl;
 
 /// Which API is spoken.
@@ -379,6 +379,8 @@ pub struct EndpointPlan {
     pub verify_tls: bool,
     /// Most bytes of one response body kept, at most `u32::MAX`; more is a failure.
     pub max_response_bytes: usize,
+    /// What is asked of the servers around the load.
+    pub hooks: HooksPlan,
 }
 
 impl EndpointPlan {
@@ -413,6 +415,7 @@ impl EndpointPlan {
             receive_stamps: true,
             verify_tls: true,
             max_response_bytes: 64 << 20,
+            hooks: HooksPlan::default(),
         }
     }
 

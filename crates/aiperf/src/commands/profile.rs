@@ -21,7 +21,9 @@ pub(crate) fn run(args: &[OsString]) -> Exit {
         Ok(exit) => exit,
         Err(error) => {
             output::fail(&error);
-            Exit(USAGE)
+            // What a server did is nothing that could be mended on the command line.
+            let by_server = matches!(error, RunError::NotReady { .. } | RunError::Reset { .. });
+            Exit(if by_server { FAILED } else { USAGE })
         }
     }
 }

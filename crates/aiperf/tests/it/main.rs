@@ -13,6 +13,7 @@ mod explain;
 mod files;
 mod generate;
 mod goodput;
+mod hooks;
 mod hub;
 mod kills;
 mod lengths;
