@@ -254,13 +254,11 @@ fn around(run: &Run, tag: &str, stat: &str, value: f64, level: f64) -> Option<In
         return interval::rate(value, &samples.rates.as_ref()?[at], level);
     }
     let sketch = samples.metrics.get(tag)?;
-    match stat {
-        "avg" => interval::mean(value, sketch, level),
-        _ => {
-            let percent: f64 = stat.strip_prefix('p')?.parse().ok()?;
-            interval::percentile(percent / 100.0, sketch, level)
-        }
+    if stat == "avg" {
+        return interval::mean(value, sketch, level);
     }
+    let percent: f64 = stat.strip_prefix('p')?.parse().ok()?;
+    interval::percentile(percent / 100.0, sketch, level)
 }
 
 #[cfg(test)]

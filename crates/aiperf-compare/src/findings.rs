@@ -104,11 +104,10 @@ fn alone(out: &mut Vec<Finding>, run: &Run, at: usize) {
             let text = verdict("text").map(|t| for_terminal(t, 300)).unwrap_or_default();
             put(Blocks, "client", format!("{name} measured the client: {text}"));
         }
-        Some(_) => {}
         None if run.at("/load_health").is_none() => {
             put(Note, "client", format!("{name} does not tell whether its client was the limit."));
         }
-        None => {}
+        _ => {}
     }
     if let Some(seconds) = run.stat("benchmark_duration", "avg").filter(|s| *s < SHORT) {
         put(
@@ -188,13 +187,13 @@ fn flat(config: Option<&Value>) -> BTreeMap<String, String> {
         match value {
             Value::Object(fields) => fields.iter().for_each(|(key, v)| walk(out, below(key), v)),
             Value::Array(items) => {
-                items.iter().enumerate().for_each(|(i, v)| walk(out, below(&i.to_string()), v))
+                items.iter().enumerate().for_each(|(i, v)| walk(out, below(&i.to_string()), v));
             }
             Value::Null | Value::Bool(false) => {}
             Value::String(text) => drop(out.insert(path, for_terminal(text, 80))),
             // 50 and 50.0 are the same.
             Value::Number(n) => {
-                drop(out.insert(path, n.as_f64().map_or_else(|| n.to_string(), |v| v.to_string())))
+                drop(out.insert(path, n.as_f64().map_or_else(|| n.to_string(), |v| v.to_string())));
             }
             Value::Bool(true) => drop(out.insert(path, "true".to_owned())),
         }

@@ -60,7 +60,7 @@ pub(crate) fn share(part: f64, whole: f64, level: f64) -> Option<Interval> {
     let reach = z * (p * (1.0 - p) / whole + z * z / (4.0 * whole * whole)).sqrt() / (1.0 + z * z / whole);
     // Without the last bits where they would be noise.
     let low = if part == 0.0 { 0.0 } else { (middle - reach).max(0.0) };
-    let high = if part == whole { 1.0 } else { (middle + reach).min(1.0) };
+    let high = if part >= whole { 1.0 } else { (middle + reach).min(1.0) };
     Some(Interval { low, high })
 }
 
@@ -117,12 +117,14 @@ pub(crate) fn normal(p: f64) -> f64 {
 /// Quantile of Student's law with `freedom` degrees of freedom, 4 or more (Cornish and Fisher's expansion).
 pub(crate) fn student(p: f64, freedom: f64) -> f64 {
     let z = normal(p);
-    let (z2, v) = (z * z, freedom);
-    let a = z * (z2 + 1.0) / 4.0;
-    let b = z * ((5.0 * z2 + 16.0) * z2 + 3.0) / 96.0;
-    let c = z * (((3.0 * z2 + 19.0) * z2 + 17.0) * z2 - 15.0) / 384.0;
-    let d = z * ((((79.0 * z2 + 776.0) * z2 + 1482.0) * z2 - 1920.0) * z2 - 945.0) / 92_160.0;
-    z + a / v + b / v.powi(2) + c / v.powi(3) + d / v.powi(4)
+    let z2 = z * z;
+    let terms = [
+        z * (z2 + 1.0) / 4.0,
+        z * ((5.0 * z2 + 16.0) * z2 + 3.0) / 96.0,
+        z * (((3.0 * z2 + 19.0) * z2 + 17.0) * z2 - 15.0) / 384.0,
+        z * ((((79.0 * z2 + 776.0) * z2 + 1482.0) * z2 - 1920.0) * z2 - 945.0) / 92_160.0,
+    ];
+    z + terms.iter().rev().fold(0.0, |sum, term| (sum + term) / freedom)
 }
 
 #[cfg(test)]
@@ -188,7 +190,9 @@ mod tests {
             let mut pair = || {
                 let mut sketch = Sketch::default();
                 let all: Vec<f64> = (0..200).map(|_| draw()).collect();
-                all.iter().for_each(|v| sketch.add(&[*v]));
+                for v in &all {
+                    sketch.add(&[*v]);
+                }
                 sketch.finish();
                 (all.iter().sum::<f64>() / 200.0, sketch)
             };

@@ -68,8 +68,8 @@ impl Comparison {
         for (title, rows) in self.tables(Shown { stats, all }) {
             let heads = self.heads();
             let _ = write!(out, "\n## {title}\n\n| {} |\n|", heads.join(" | "));
-            for i in 0..heads.len() {
-                out.push_str(if is_left(&heads[i]) { "---|" } else { "---:|" });
+            for head in &heads {
+                out.push_str(if is_left(head) { "---|" } else { "---:|" });
             }
             out.push('\n');
             for row in rows {
@@ -154,7 +154,7 @@ fn cells(difference: Option<&Difference>) -> [String; 5] {
 
 /// Whole ones as they are, large ones with one decimal, small ones with four.
 fn number(value: f64) -> String {
-    if value == value.trunc() && value.abs() < 1e15 {
+    if value.fract() == 0.0 && value.abs() < 1e15 {
         format!("{value:.0}")
     } else if value.abs() >= 1000.0 {
         format!("{value:.1}")
@@ -185,9 +185,9 @@ fn draw(out: &mut String, heads: &[String], rows: &[Vec<String>]) {
                 line.push_str("  ");
             }
             if is_left(head) {
-                line.push_str(cell)
+                line.push_str(cell);
             } else {
-                line.push_str(&room)
+                line.push_str(&room);
             }
             if is_left(head) { line.push_str(&room) } else { line.push_str(cell) }
         }
@@ -196,7 +196,9 @@ fn draw(out: &mut String, heads: &[String], rows: &[Vec<String>]) {
     };
     put(heads);
     put(&widths.iter().map(|w| "─".repeat(*w)).collect::<Vec<_>>());
-    rows.iter().for_each(|row| put(row));
+    for row in rows {
+        put(row);
+    }
 }
 
 fn escaped(text: &str) -> String {

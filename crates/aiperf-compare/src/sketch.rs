@@ -227,7 +227,7 @@ mod tests {
         for value in [-5.0, -1.0, 0.5, 1.0, 2e9] {
             assert!((middle(bucket(value)) / value - 1.0).abs() <= WIDTH);
         }
-        assert_eq!(middle(bucket(0.0)), 0.0);
+        assert!(middle(bucket(0.0)).abs() < f64::MIN_POSITIVE);
     }
 
     #[test]
@@ -262,7 +262,7 @@ mod tests {
             bins.add(1_000 + i * 10_000_000, 1.0);
         }
         assert!((BATCHES / 2..=BATCHES).contains(&bins.all.len()), "{}", bins.all.len());
-        assert_eq!(bins.all.iter().sum::<f64>(), 1_000.0);
+        assert!((bins.all.iter().sum::<f64>() - 1_000.0).abs() < 0.5);
         let (error, _) = bins.relative_error().expect("enough");
         assert!(error < 0.02, "{error}: a steady rate");
         assert_eq!(Bins::from(0).relative_error(), None);

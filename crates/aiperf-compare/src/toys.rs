@@ -63,17 +63,16 @@ pub(crate) fn with(name: &str, scale: f64, requests: u64, change: impl FnOnce(&m
 /// One with records.
 pub(crate) fn recorded(name: &str, scale: f64, requests: u64) -> Run {
     let mut run = run(name, scale, requests);
-    let lines: String = latencies(scale, requests)
-        .enumerate()
-        .map(|(i, ms)| {
-            let end = 1_000_000_000 + (i as f64 * 10e9 * scale / requests as f64) as u64;
-            let line = json!({
-                "metadata": {"benchmark_phase": "profiling", "request_start_ns": 1_000_000_000, "request_end_ns": end},
-                "metrics": {"request_latency": {"value": ms, "unit": "ms"}},
-            });
-            format!("{line}\n")
-        })
-        .collect();
+    let mut lines = String::new();
+    for (i, ms) in latencies(scale, requests).enumerate() {
+        let end = 1_000_000_000 + (i as f64 * 10e9 * scale / requests as f64) as u64;
+        let line = json!({
+            "metadata": {"benchmark_phase": "profiling", "request_start_ns": 1_000_000_000, "request_end_ns": end},
+            "metrics": {"request_latency": {"value": ms, "unit": "ms"}},
+        });
+        lines.push_str(&line.to_string());
+        lines.push('\n');
+    }
     run.samples = Some(Samples::read(lines.as_bytes()).expect("it is in memory"));
     run
 }

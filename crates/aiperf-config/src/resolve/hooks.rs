@@ -29,9 +29,10 @@ impl Resolver<'_> {
             });
         }
         // What says the default asks for nothing.
-        for (id, changed) in
-            [(Id::WaitForModelMode, mode != "inference"), (Id::WaitForModelInterval, interval != 5.0)]
-        {
+        for (id, changed) in [
+            (Id::WaitForModelMode, mode != "inference"),
+            (Id::WaitForModelInterval, seconds_to_ns(interval) != 5_000_000_000),
+        ] {
             if changed {
                 self.needs(id, "--wait-for-model-timeout", "without a time nothing is waited for");
             }
