@@ -1,5 +1,7 @@
 //! The differences.
 
+use std::cmp::Reverse;
+
 use aiperf_metrics::{ConsoleGroup, Flags, MetricSpec, Unit, find};
 
 use crate::findings::{self, Finding, Severity};
@@ -96,8 +98,8 @@ pub struct Line {
     pub header: String,
     /// Unit of its values.
     pub unit: String,
-    /// Table on the screen of a run; `None` for what no screen shows.
-    pub group: Option<&'static str>,
+    /// Table on the screen of a run.
+    pub group: ConsoleGroup,
     /// Its statistic, `avg` for one value.
     pub stat: &'static str,
     /// Whether there is more than one statistic.
@@ -133,7 +135,7 @@ impl Comparison {
     /// When `baseline` is no position in `runs`.
     pub fn of(runs: Vec<Run>, baseline: usize, level: f64) -> Self {
         let findings = findings::of(&runs, baseline);
-        let mut tags: Vec<(Option<u8>, u32, usize, &str)> = Vec::new();
+        let mut tags: Vec<(Reverse<ConsoleGroup>, u32, usize, &str)> = Vec::new();
         for run in &runs {
             for metric in &run.metrics {
                 if tags.iter().all(|(.., tag)| *tag != metric.tag) {
@@ -142,8 +144,7 @@ impl Comparison {
                 }
             }
         }
-        // What no screen shows comes last.
-        tags.sort_by_key(|(group, order, at, _)| (group.unwrap_or(u8::MAX), *order, *at));
+        tags.sort_unstable();
         let mut lines = Vec::new();
         for (.., tag) in tags {
             let Some(first) = runs.iter().find_map(|r| r.metric(tag)) else { continue };
@@ -164,13 +165,9 @@ impl Comparison {
     }
 }
 
-/// Table and place in it.
-fn place(spec: Option<&MetricSpec>) -> (Option<u8>, u32) {
-    match spec.map(|s| (s.group, s)) {
-        None | Some((ConsoleGroup::None, _)) => (None, 0),
-        Some((ConsoleGroup::Main, spec)) => (Some(0), spec.order),
-        Some((group, spec)) => (Some(1 + group as u8), spec.order),
-    }
+/// Table and place in it. Screens end with the main table; here it comes first, and last what no screen shows.
+fn place(spec: Option<&MetricSpec>) -> (Reverse<ConsoleGroup>, u32) {
+    spec.map_or((Reverse(ConsoleGroup::None), 0), |s| (Reverse(s.group), s.order))
 }
 
 /// Lengths and counts are what was asked for; none of them is good by itself.
@@ -178,15 +175,23 @@ fn direction(spec: Option<&MetricSpec>, stat: &str) -> Direction {
     let Some(spec) = spec.filter(|_| !["std", "count", "sum"].contains(&stat)) else {
         return Direction::Neither;
     };
-    match spec.tag {
-        "error_request_count" | "unsent_request_count" | "lost_request_count" => Direction::Smaller,
-        "benchmark_duration" => Direction::Neither,
-        _ if matches!(spec.display, Unit::Tokens | Unit::Requests) => Direction::Neither,
-        _ if spec.flags.has(Flags::LARGER_IS_BETTER) => Direction::Larger,
-        _ if matches!(spec.display, Unit::Milliseconds | Unit::Seconds | Unit::Nanoseconds) => {
+    let is_time = matches!(spec.display, Unit::Milliseconds | Unit::Seconds | Unit::Nanoseconds);
+    // AIPerf marks neither goodput nor the effective throughputs.
+    let is_rate = matches!(
+        spec.display,
+        Unit::RequestsPerSecond | Unit::TokensPerSecond | Unit::TokensPerSecondPerUser
+    );
+    match (spec.tag, spec.flags.has(Flags::LARGER_IS_BETTER)) {
+        ("error_request_count" | "unsent_request_count" | "lost_request_count" | "request_error_rate", _) => {
             Direction::Smaller
         }
-        "request_error_rate" => Direction::Smaller,
+        ("benchmark_duration", _) => Direction::Neither,
+        _ if matches!(spec.display, Unit::Tokens | Unit::Requests) => Direction::Neither,
+        // Seconds of audio.
+        (_, true) if is_time => Direction::Neither,
+        (_, true) => Direction::Larger,
+        _ if is_rate => Direction::Larger,
+        _ if is_time => Direction::Smaller,
         _ => Direction::Neither,
     }
 }
@@ -218,11 +223,7 @@ fn line(
         tag: first.tag.clone(),
         header: spec.map_or_else(|| first.tag.clone(), |s| s.header.to_owned()),
         unit: unit.to_owned(),
-        group: spec.filter(|s| s.group != ConsoleGroup::None).map(|s| match s.group {
-            ConsoleGroup::Main => "LLM Metrics",
-            ConsoleGroup::Usage => "LLM Metrics: Usage",
-            _ => "More Metrics",
-        }),
+        group: spec.map_or(ConsoleGroup::None, |s| s.group),
         stat,
         is_scalar,
         direction,
@@ -304,6 +305,42 @@ mod tests {
             get(&c, "request_latency", "p99").interval,
             None,
             "of 100 values nothing is surely above p99"
+        );
+    }
+
+    #[test]
+    fn every_table_has_its_place_and_every_metric_its_way() {
+        use ConsoleGroup as G;
+        use Direction as D;
+        let tags = [
+            "http_req_total",
+            "effective_latency",
+            "nvidia_total_gpu_power",
+            "effective_total_throughput",
+            "usage_total_tokens",
+            "usage_prompt_audio_seconds",
+            "network_rtt",
+            "goodput",
+        ];
+        let mut run = run("a", 1.0, 100);
+        run.metrics = tags
+            .map(|tag| Metric { tag: tag.to_owned(), unit: "of it".to_owned(), stats: vec![("avg", 1.0)] })
+            .to_vec();
+        let c = Comparison::of(vec![run.clone(), run], 0, 0.95);
+        let got: Vec<(&str, ConsoleGroup, Direction)> =
+            c.lines.iter().map(|l| (l.tag.as_str(), l.group, l.direction)).collect();
+        assert_eq!(
+            got,
+            [
+                ("network_rtt", G::Main, D::Smaller),
+                ("goodput", G::Main, D::Larger),
+                ("usage_prompt_audio_seconds", G::Usage, D::Neither),
+                ("usage_total_tokens", G::Usage, D::Neither),
+                ("effective_total_throughput", G::Effective, D::Larger),
+                ("effective_latency", G::Effective, D::Smaller),
+                ("http_req_total", G::HttpTrace, D::Smaller),
+                ("nvidia_total_gpu_power", G::None, D::Neither),
+            ]
         );
     }
 

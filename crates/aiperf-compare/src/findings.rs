@@ -62,8 +62,11 @@ pub(crate) fn label(run: usize) -> String {
 /// All there is to say, the gravest first.
 pub(crate) fn of(runs: &[Run], baseline: usize) -> Vec<Finding> {
     let mut out = Vec::new();
+    // A limit that all share spoils no comparison of one server with another; one that only some have does.
+    let limits: Vec<Option<&str>> = runs.iter().map(limit).collect();
+    let client = if limits.contains(&Some("not_client")) { Blocks } else { Caution };
     for (i, run) in runs.iter().enumerate() {
-        alone(&mut out, run, i);
+        alone(&mut out, run, i, client);
     }
     for (i, run) in runs.iter().enumerate().filter(|(i, _)| *i != baseline) {
         settings(&mut out, &runs[baseline], run, baseline, i);
@@ -73,8 +76,13 @@ pub(crate) fn of(runs: &[Run], baseline: usize) -> Vec<Finding> {
     out
 }
 
-/// What one run says against itself.
-fn alone(out: &mut Vec<Finding>, run: &Run, at: usize) {
+/// What limited a run, in the word of its summary.
+fn limit(run: &Run) -> Option<&str> {
+    run.at("/load_health/verdict/limit")?.as_str()
+}
+
+/// What one run says against itself; `client` is how grave it is that its client was the limit.
+fn alone(out: &mut Vec<Finding>, run: &Run, at: usize, client: Severity) {
     let name = label(at);
     let mut put = |severity, about, text| out.push(Finding { severity, about, run: at, text });
     match run.stat("request_count", "avg") {
@@ -98,16 +106,13 @@ fn alone(out: &mut Vec<Finding>, run: &Run, at: usize) {
         );
         put(Caution, "failed", text);
     }
-    let verdict = |key: &str| run.at(&format!("/load_health/verdict/{key}")).and_then(Value::as_str);
-    match verdict("limit") {
+    match limit(run) {
         Some("client") => {
-            let text = verdict("text").map(|t| for_terminal(t, 300)).unwrap_or_default();
-            put(Blocks, "client", format!("{name} measured the client: {text}"));
+            let text = run.at("/load_health/verdict/text").and_then(Value::as_str).unwrap_or_default();
+            put(client, "client", format!("{name} measured the client: {}", for_terminal(text, 300)));
         }
-        None if run.at("/load_health").is_none() => {
-            put(Note, "client", format!("{name} does not tell whether its client was the limit."));
-        }
-        _ => {}
+        Some("not_client") => {}
+        _ => put(Note, "client", format!("{name} does not tell whether its client was the limit.")),
     }
     if let Some(seconds) = run.stat("benchmark_duration", "avg").filter(|s| *s < SHORT) {
         put(
@@ -380,6 +385,24 @@ mod tests {
         assert_eq!(found(set("/input_config/datasets/0/prompts/isl/mean", json!(50.0))), [], "50 is 50.0");
         let two_more = found(set("/error_request_count/avg", json!(4)));
         assert_eq!(two_more, [(Caution, "failed")]);
+    }
+
+    #[test]
+    fn a_client_that_was_the_limit_of_all_runs_forbids_nothing() {
+        let limited =
+            |name, limit: &str| with(name, 1.0, 100, |v| v["load_health"]["verdict"]["limit"] = limit.into());
+        let severities = |limits: [&str; 2]| -> Vec<Severity> {
+            of(&[limited("a", limits[0]), limited("b", limits[1])], 0)
+                .into_iter()
+                .filter(|f| f.about == "client")
+                .map(|f| f.severity)
+                .collect()
+        };
+        assert_eq!(severities(["client", "client"]), [Caution, Caution]);
+        assert_eq!(severities(["client", "not_client"]), [Blocks]);
+        assert_eq!(severities(["not_client", "client"]), [Blocks]);
+        assert_eq!(severities(["client", "unknown"]), [Caution, Note], "nothing says that they differ");
+        assert_eq!(severities(["not_client", "not_client"]), []);
     }
 
     #[test]

@@ -3,13 +3,23 @@
 use std::fmt::Write as _;
 
 use aiperf_core::text::for_terminal;
+use aiperf_metrics::ConsoleGroup;
 use unicode_width::UnicodeWidthStr;
 
 use crate::comparison::{Comparison, Difference, Line};
 use crate::findings::label;
 
-/// Title of the metrics that no screen of a run shows.
-const OTHERS: &str = "Other Metrics";
+/// Title of a table, and whether it is shown without being asked for.
+const fn table(group: ConsoleGroup) -> (&'static str, bool) {
+    match group {
+        ConsoleGroup::Main => ("LLM Metrics", true),
+        ConsoleGroup::Usage => ("LLM Metrics: Usage", true),
+        ConsoleGroup::Active => ("LLM Metrics: Active", true),
+        ConsoleGroup::Effective => ("LLM Metrics: Effective", true),
+        ConsoleGroup::HttpTrace => ("HTTP Trace Timing", false),
+        ConsoleGroup::None => ("Other Metrics", false),
+    }
+}
 
 /// What of the comparison is shown; data files hold all.
 #[derive(Debug, Clone, Copy)]
@@ -19,7 +29,7 @@ struct Shown<'a> {
 }
 
 impl Comparison {
-    /// For the screen: statistics in `stats`; metrics that no screen of a run shows only with `all`.
+    /// For the screen: statistics in `stats`; metrics that a run shows on no screen, or when asked only, only with `all`.
     pub fn text(&self, stats: &[&str], all: bool) -> String {
         let mut out = String::new();
         for (i, run) in self.runs.iter().enumerate() {
@@ -101,11 +111,11 @@ impl Comparison {
 
     fn tables(&self, shown: Shown<'_>) -> Vec<(&'static str, Vec<Vec<String>>)> {
         let lines = self.lines.iter().filter(|line| {
-            (line.is_scalar || shown.stats.contains(&line.stat)) && (shown.all || line.group.is_some())
+            (line.is_scalar || shown.stats.contains(&line.stat)) && (shown.all || table(line.group).1)
         });
         let mut tables: Vec<(&str, Vec<Vec<String>>)> = Vec::new();
         for line in lines {
-            let title = line.group.unwrap_or(OTHERS);
+            let (title, _) = table(line.group);
             if tables.last().is_none_or(|(last, _)| *last != title) {
                 tables.push((title, Vec::new()));
             }

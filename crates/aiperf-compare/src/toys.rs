@@ -30,7 +30,7 @@ fn summary(name: &str, scale: f64, requests: u64) -> Value {
         "run_info": {"random_seed": 1}, "was_cancelled": false, "is_complete": true,
         "error_request_count": {"unit": "requests", "avg": 0.0},
         "benchmark_duration": {"unit": "sec", "avg": 10.0},
-        "load_health": {"verdict": {"limit": "server", "text": "The server was."}},
+        "load_health": {"verdict": {"limit": "not_client", "text": "The client was not the limit."}},
         "usage_prompt_tokens": {"unit": "tokens", "avg": 54.0, "p50": 54.0, "p99": 54.0},
         "nvidia_total_gpu_power": {"unit": "W", "avg": 420.0 * scale},
     })
