@@ -10,6 +10,7 @@ pub mod exchange;
 pub mod outcome;
 pub mod plan;
 pub mod secret;
+pub mod spec_decode;
 pub mod text;
 pub mod ticket;
 pub mod time;

@@ -81,6 +81,31 @@ impl Finish {
     pub const ALL: [Self; 6] =
         [Self::Unsaid, Self::Stop, Self::Length, Self::ToolCalls, Self::ContentFilter, Self::Other];
 
+    /// What a server's own word means, in any letter case: those of OpenAI and its followers, of Anthropic, Google, TGI and Cohere.
+    pub fn of_word(word: &str) -> Self {
+        match word.trim().to_ascii_lowercase().as_str() {
+            "" => Self::Unsaid,
+            // `completed` is the state of a whole response.
+            "stop" | "eos" | "eos_token" | "stop_sequence" | "end_turn" | "complete" | "completed"
+            | "endoftext" => Self::Stop,
+            "length"
+            | "max_tokens"
+            | "max_output_tokens"
+            | "max_length"
+            | "model_length"
+            | "model_context_window_exceeded" => Self::Length,
+            "tool_calls" | "tool_use" | "tool_call" | "function_call" => Self::ToolCalls,
+            "content_filter" | "content_filtered" | "refusal" | "safety" | "recitation" | "blocklist"
+            | "prohibited_content" | "spii" | "error_toxic" => Self::ContentFilter,
+            _ => Self::Other,
+        }
+    }
+
+    /// The reason that files name so.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|finish| finish.name() == name)
+    }
+
     /// The word files hold.
     pub const fn name(self) -> &'static str {
         match self {
@@ -114,6 +139,21 @@ pub enum Stage {
     Answer,
 }
 
+impl Stage {
+    /// What people read.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Resolve => "name",
+            Self::Connect => "connect",
+            Self::Tls => "TLS",
+            Self::Send => "send",
+            Self::BeforeFirstByte => "before first byte",
+            Self::InStream => "in the answer",
+            Self::Answer => "answer",
+        }
+    }
+}
+
 /// What kind of thing went wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -128,7 +168,7 @@ pub enum FailureKind {
     Tls,
     /// The peer closed or reset before the answer began.
     Disconnected,
-    /// The peer closed or reset inside the answer.
+    /// The peer closed or reset inside the answer, or a stream ended without saying that it is over.
     Truncated,
     /// A time limit of ours.
     Timeout,
@@ -146,6 +186,27 @@ pub enum FailureKind {
     Cancelled,
 }
 
+impl FailureKind {
+    /// What people read.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::HttpStatus => "HTTP status",
+            Self::Resolve => "no address",
+            Self::Connect => "no connection",
+            Self::Tls => "no TLS",
+            Self::Disconnected => "disconnected",
+            Self::Truncated => "truncated",
+            Self::Timeout => "timeout",
+            Self::Protocol => "protocol",
+            Self::ServerError => "server error",
+            Self::Empty => "empty",
+            Self::Malformed => "malformed",
+            Self::TooLarge => "too large",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
 /// One failure as data: what, where, in whose words, and whether another try could help.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Failure {
@@ -161,4 +222,37 @@ pub struct Failure {
     pub message: String,
     /// Whether the same request could succeed later (429, 503, refused connection, timeout …).
     pub retryable: bool,
+    /// The server's own name of the error (`rate_limit_exceeded`, `RESOURCE_EXHAUSTED`), where it has one.
+    pub server_code: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_s_word_is_one_of_ours() {
+        for (word, finish) in [
+            ("stop", Finish::Stop),
+            ("STOP", Finish::Stop),
+            ("end_turn", Finish::Stop),
+            ("eos_token", Finish::Stop),
+            ("completed", Finish::Stop),
+            ("length", Finish::Length),
+            ("MAX_TOKENS", Finish::Length),
+            ("max_output_tokens", Finish::Length),
+            ("tool_use", Finish::ToolCalls),
+            ("function_call", Finish::ToolCalls),
+            ("content_filter", Finish::ContentFilter),
+            ("SAFETY", Finish::ContentFilter),
+            ("refusal", Finish::ContentFilter),
+            ("pause_turn", Finish::Other),
+            ("", Finish::Unsaid),
+        ] {
+            assert_eq!(Finish::of_word(word), finish, "{word}");
+        }
+        for finish in Finish::ALL {
+            assert_eq!(Finish::named(finish.name()), Some(finish));
+        }
+    }
 }

@@ -18,7 +18,15 @@ pub const DESCRIPTOR_SHORTAGE: &str = "DescriptorShortage";
 const PROXY_WORDS: usize = 300;
 
 fn failure(kind: FailureKind, stage: Stage, type_name: &str, message: String, retryable: bool) -> Failure {
-    Failure { kind, stage, code: None, type_name: type_name.to_owned(), message, retryable }
+    Failure {
+        kind,
+        stage,
+        code: None,
+        type_name: type_name.to_owned(),
+        message,
+        retryable,
+        server_code: None,
+    }
 }
 
 /// The name has no address.

@@ -5,17 +5,18 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use aiperf_core::exchange::Exchange;
-use aiperf_core::outcome::{Disposition, Failure};
+use aiperf_core::outcome::{Disposition, Failure, Stage};
 use aiperf_core::plan::EndpointKind;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::chunk::{Channel, Envelope, Piece, with_object};
+use super::choice::ChoiceText;
+use super::chunk::{CallPart, Channel, Envelope, Piece, with_object};
 use super::detect::Extraction;
 use super::event::Said;
 use super::grown::Grown;
 use super::scores::{self, Results};
-use super::{Answer, AnswerChunk, chat, completions, error, generate, messages, responses};
+use super::{Answer, AnswerChunk, chat, completions, error, generate, messages, responses, spec_decode};
 use crate::sse::{SseEvent, SseScanner};
 use crate::usage::read_usage;
 
@@ -38,9 +39,13 @@ pub(super) fn read(kind: EndpointKind, rule: Option<&Arc<Extraction>>, exchange:
     let failure = match transport {
         Some(failure) => Some(failure),
         None if !status_is_good => Some(error::status(exchange)),
-        None => reader.server_error.take().or_else(|| reader.emptiness(exchange)),
+        None => reader
+            .server_error
+            .take()
+            .or_else(|| reader.emptiness(exchange))
+            .or_else(|| reader.unfinished(exchange)),
     };
-    Answer { failure, ..reader.answer }
+    Answer { failure, ..reader.finish() }
 }
 
 fn is_event_stream(content_type: Option<&str>) -> bool {
@@ -55,8 +60,20 @@ pub(super) struct Reader<'b> {
     rule: Option<Arc<Extraction>>,
     pub(super) answer: Answer,
     server_error: Option<Failure>,
-    /// Index of the choice that is followed: that of the first one seen.
+    /// Index of the choice that is followed, of an API whose choices are not read apart.
     followed: Option<i64>,
+    /// Events come one by one.
+    streamed: bool,
+    /// What each choice says, in the order of their first sight.
+    texts: Vec<ChoiceText>,
+    /// Lengths of all texts and of all reasoning, bytes.
+    lengths: (usize, usize),
+    /// Something came that only comes at the end, although it is no end mark: counts without a choice.
+    has_tail: bool,
+    /// The last event with data was not JSON.
+    ends_malformed: bool,
+    /// Objects with counts of speculative decoding.
+    spec_decodes: u32,
     /// JSON objects read, and choices seen in them (of APIs without choices, objects that the API knows): they tell one
     /// emptiness from another.
     objects: u32,
@@ -85,6 +102,12 @@ impl<'b> Reader<'b> {
             answer: Answer::default(),
             server_error: None,
             followed: None,
+            streamed: false,
+            texts: Vec::new(),
+            lengths: (0, 0),
+            has_tail: false,
+            ends_malformed: false,
+            spec_decodes: 0,
             objects: 0,
             choices: 0,
             foreign_object: None,
@@ -98,6 +121,7 @@ impl<'b> Reader<'b> {
     }
 
     fn stream(&mut self, exchange: &'b Exchange) {
+        self.streamed = true;
         let mut scanner = SseScanner::new();
         // A body cut by the transport may end inside an event: its rest is no event then, and no malformed one either.
         let at_end = exchange.disposition == Disposition::Finished;
@@ -114,23 +138,28 @@ impl<'b> Reader<'b> {
         if let Some(frame) = &self.frame
             && let Some(text) = frame.text(&data)
         {
-            let channel = frame.channel;
+            let (channel, choice, call) = (frame.channel, frame.choice, frame.call);
             self.objects += 1;
             self.choices = self.choices.saturating_add(1);
-            self.chunk(
-                &match channel {
-                    Channel::Text => Piece::prose(text.into()),
-                    Channel::Call => Piece::call(text.into()),
-                    Channel::Reasoning => Piece::reasoning(text.into()),
-                },
-                at_ns,
-            );
+            self.ends_malformed = false;
+            let said = &mut self.texts[choice];
+            match channel {
+                Channel::Text => said.text.push_str(text),
+                Channel::Reasoning => said.reasoning.push_str(text),
+                Channel::Call => said.arguments(call, text),
+            }
+            match channel {
+                Channel::Reasoning => self.lengths.1 += text.len(),
+                Channel::Text | Channel::Call => self.lengths.0 += text.len(),
+            }
+            self.chunk(at_ns);
             return;
         }
-        if let Some((channel, place)) = self.unframed(event, &data, at_ns)
+        if let Some(Only { channel, place, choice, call }) = self.unframed(event, &data, at_ns)
             && let Cow::Borrowed(data) = data
         {
-            self.frame = Some(Frame { channel, head: &data[..place.start], tail: &data[place.end..] });
+            let (head, tail) = (&data[..place.start], &data[place.end..]);
+            self.frame = Some(Frame { channel, choice, call, head, tail });
         }
     }
 
@@ -151,14 +180,10 @@ impl<'b> Reader<'b> {
     }
 
     /// Reads the data of an event as JSON. Gives the place of its text in it when it says nothing else.
-    pub(super) fn unframed(
-        &mut self,
-        event: &SseEvent<'_, '_>,
-        data: &[u8],
-        at_ns: u64,
-    ) -> Option<(Channel, Range<usize>)> {
+    pub(super) fn unframed(&mut self, event: &SseEvent<'_, '_>, data: &[u8], at_ns: u64) -> Option<Only> {
         let text = String::from_utf8_lossy(data);
         let name = event.kind().and_then(|name| std::str::from_utf8(name).ok()).map(str::trim);
+        self.ends_malformed = false;
         if let Ok(place) = self.object(&text, name, at_ns) {
             return place.filter(|_| matches!(text, Cow::Borrowed(_)));
         }
@@ -166,6 +191,7 @@ impl<'b> Reader<'b> {
         let mended = mended.as_deref().map(String::from_utf8_lossy);
         if mended.is_none_or(|m| self.object(&m, name, at_ns).is_err()) {
             self.malformed(&text);
+            self.ends_malformed = true;
         }
         None
     }
@@ -194,7 +220,8 @@ impl<'b> Reader<'b> {
     }
 
     fn fail(&mut self, failure: Failure) {
-        self.server_error.get_or_insert(failure);
+        let stage = if self.streamed { Stage::InStream } else { Stage::Answer };
+        self.server_error.get_or_insert(Failure { stage, ..failure });
     }
 
     /// Reads one answer object, the data of an event called `name`; `Err` if `json` is none. Gives the place of its text when it
@@ -204,7 +231,7 @@ impl<'b> Reader<'b> {
         json: &str,
         name: Option<&str>,
         at_ns: u64,
-    ) -> Result<Option<(Channel, Range<usize>)>, serde_json::Error> {
+    ) -> Result<Option<Only>, serde_json::Error> {
         if self.kind.is_embedding() || self.kind.is_ranking() {
             return self.scored(json, at_ns).map(|()| None);
         }
@@ -214,6 +241,15 @@ impl<'b> Reader<'b> {
                 self.fail(error::object(&tree));
             }
             return Ok(None);
+        }
+        if json.trim_start().starts_with('[') {
+            // Google's form: the error in a list.
+            let listed: Vec<Map<String, Value>> = serde_json::from_str(json).unwrap_or_default();
+            let error = listed.first().and_then(|first| first.get("error"));
+            if let Some(error) = error.filter(|error| error::says_something(error)) {
+                self.fail(error::object(error));
+                return Ok(None);
+            }
         }
         // Two APIs answer a list of prompts with a list, and one of them a single prompt too.
         let one = match self.kind {
@@ -275,13 +311,17 @@ impl<'b> Reader<'b> {
         self.objects += 1;
         self.choices = self.choices.saturating_add(u32::from(said.foreign.is_none()));
         let plain = typed && said.is_plain();
+        let choice = self.choice(0);
         let mut only = None;
         if let Some(piece) = &said.piece {
-            only = place_of(json, piece).filter(|_| plain);
-            self.chunk(piece, at_ns);
+            let before = self.lengths;
+            only = self.take(choice, piece, json).filter(|_| plain);
+            if self.lengths != before {
+                self.chunk(at_ns);
+            }
         }
         if said.bare {
-            self.chunk(&Piece::prose("".into()), at_ns);
+            self.chunk(at_ns);
         }
         if let Some(usage) = said.usage {
             self.usage.extend(usage);
@@ -293,7 +333,10 @@ impl<'b> Reader<'b> {
             self.answer.served_model = Some(model.into_owned());
         }
         if let Some(reason) = said.finish_reason {
-            self.answer.finish_reason = Some(reason.into_owned());
+            self.texts[choice].finish_reason = Some(reason.into_owned());
+        }
+        if let Some(id) = said.id {
+            self.answer.id = Some(id.into_owned());
         }
         self.answer.done |= said.ends;
         if said.foreign.is_some() {
@@ -331,31 +374,55 @@ impl<'b> Reader<'b> {
         if self.answer.served_model.is_none() && !envelope.model.0.is_empty() {
             self.answer.served_model = Some(envelope.model.0.into_owned());
         }
-        if let Some(usage) = envelope.usage.and_then(|u| serde_json::from_str::<Value>(u.get()).ok())
-            && let Some(usage) = read_usage(&usage)
-        {
+        let value = |raw: &serde_json::value::RawValue| serde_json::from_str::<Value>(raw.get()).ok();
+        let usage = envelope.usage.and_then(value).and_then(|usage| read_usage(&usage));
+        if let Some(usage) = usage {
             self.answer.usage = Some(usage);
         }
-        if let Some(tree) = envelope.error.and_then(|e| serde_json::from_str::<Value>(e.get()).ok())
+        if let Some(stats) = envelope.metrics.and_then(|m| spec_decode::of(m.get())) {
+            self.spec_decodes += 1;
+            match stats {
+                Ok(stats) => self.answer.spec_decode = Some(stats),
+                Err(broken) => self.answer.spec_decode_problem = Some(broken.0),
+            }
+        }
+        if let Some(tree) = envelope.error.and_then(value)
             && error::says_something(&tree)
         {
-            return Found::Error(tree);
+            return Found::Error(error::typed(tree, &envelope.error_type.0));
         }
         if envelope.object.0 == "error" {
             return Found::ErrorObject;
         }
+        if envelope.choices.is_none()
+            && let Some(tree) = envelope.detail.and_then(value)
+            && error::says_something(&tree)
+        {
+            return Found::Error(tree);
+        }
         let choices = envelope.choices.unwrap_or_default();
-        let mut plain = choices.len() == 1 && envelope.usage.is_none() && envelope.error.is_none();
-        let mut only = None;
+        self.has_tail |= choices.is_empty() && usage.is_some();
+        let plain = choices.len() == 1
+            && envelope.usage.is_none()
+            && envelope.error.is_none()
+            && envelope.metrics.is_none();
         self.choices = self.choices.saturating_add(choices.len() as u32);
+        let before = self.lengths;
+        let (mut only, mut found) = (None, None);
         for mut choice in choices {
-            let index = choice.index();
-            if *self.followed.get_or_insert(index) != index {
-                continue;
+            let at = self.choice(choice.index());
+            let reason = choice.finish_reason();
+            let is_last = reason.is_some();
+            if let Some(reason) = reason {
+                if matches!(&*reason, "abort" | "error") {
+                    found = Some(Value::from(format!(
+                        "the server gave the answer up: its finish reason is \"{reason}\""
+                    )));
+                }
+                self.texts[at].finish_reason = Some(reason.into_owned());
             }
-            if !choice.finish_reason.0.is_empty() {
-                plain = false;
-                self.answer.finish_reason = Some(std::mem::take(&mut choice.finish_reason.0).into_owned());
+            if let Some(tree) = choice.error.and_then(value).filter(error::says_something) {
+                found = Some(tree);
             }
             let piece = if self.kind == EndpointKind::Chat {
                 chat::piece(&envelope.object.0, &mut choice)
@@ -363,33 +430,106 @@ impl<'b> Reader<'b> {
                 completions::piece(&envelope.object.0, &mut choice)
             };
             match piece {
-                Some(piece) if !piece.text.is_empty() || !piece.reasoning.is_empty() => {
-                    only = place_of(json, &piece);
-                    self.chunk(&piece, at_ns);
+                Some(piece) if !piece.is_silent() => {
+                    only = self.take(at, &piece, json).filter(|_| !is_last);
                 }
                 Some(_) => {}
                 None => self.foreign_object = Some(envelope.object.0.chars().take(80).collect()),
             }
         }
-        Found::Answer(only.filter(|_| plain))
+        if self.lengths != before {
+            if self.answer.chunks.is_empty() {
+                self.answer.first_chunk_tokens = usage.and_then(|u| u.completion_tokens);
+            }
+            self.chunk(at_ns);
+        }
+        found.map_or(Found::Answer(only.filter(|_| plain)), Found::Error)
     }
 
-    pub(super) fn chunk(&mut self, piece: &Piece<'_>, at_ns: u64) {
-        let start = self.answer.text.len();
-        self.answer.text.push_str(&piece.text);
-        self.answer.reasoning.push_str(&piece.reasoning);
-        let calls = start + piece.calls_from..self.answer.text.len();
-        if !calls.is_empty() {
-            match self.answer.calls.last_mut() {
-                Some(last) if last.end == calls.start => last.end = calls.end,
-                _ => self.answer.calls.push(calls),
+    /// Text of the one choice of an API without choices.
+    pub(super) fn said_so_far(&mut self) -> &mut ChoiceText {
+        let at = self.choice(0);
+        &mut self.texts[at]
+    }
+
+    /// Adds a chunk of text alone.
+    pub(super) fn add_text(&mut self, text: &str, at_ns: u64) {
+        self.said_so_far().text.push_str(text);
+        self.lengths.0 += text.len();
+        self.chunk(at_ns);
+    }
+
+    /// Takes back all text, for it was read in the wrong way.
+    pub(super) fn take_text(&mut self) -> String {
+        self.lengths = (0, self.lengths.1);
+        self.answer.chunks.clear();
+        std::mem::take(&mut self.said_so_far().text)
+    }
+
+    /// Place of the choice with this number.
+    fn choice(&mut self, index: i64) -> usize {
+        self.texts.iter().position(|c| c.index == index).unwrap_or_else(|| {
+            self.texts.push(ChoiceText { index, ..ChoiceText::default() });
+            self.texts.len() - 1
+        })
+    }
+
+    /// Adds what `piece` says to a choice. Gives the place of its text in `json` when it is one thing that stands there as it is.
+    fn take(&mut self, choice: usize, piece: &Piece<'_>, json: &str) -> Option<Only> {
+        let said = &mut self.texts[choice];
+        let before = (said.text.len(), said.reasoning.len());
+        said.add(piece);
+        self.lengths.0 += said.text.len() - before.0;
+        self.lengths.1 += said.reasoning.len() - before.1;
+        let (channel, text) = piece.only()?;
+        let place = place(json, text)?;
+        let call = match piece.calls.as_slice() {
+            [] => 0,
+            // The same part again means the same call.
+            [part, ..] => {
+                said.slot(&CallPart { index: part.index, id: part.id.clone(), ..CallPart::default() })
             }
+        };
+        Some(Only { channel, place, choice, call })
+    }
+
+    /// A chunk ends here.
+    fn chunk(&mut self, at_ns: u64) {
+        let (text_end, reasoning_end) = self.lengths;
+        self.answer.chunks.push(AnswerChunk { at_ns, text_end, reasoning_end });
+    }
+
+    /// The answer, with its choices in the order of their numbers.
+    fn finish(mut self) -> Answer {
+        self.texts.sort_by_key(|choice| choice.index);
+        let mut texts = self.texts.into_iter();
+        let ChoiceText { index: _, text, calls, reasoning, finish_reason } = texts.next().unwrap_or_default();
+        let others: Vec<ChoiceText> = texts.collect();
+        // Whose they are, nobody can tell.
+        if self.spec_decodes > 1 || !others.is_empty() {
+            self.answer.spec_decode = None;
         }
-        self.answer.chunks.push(AnswerChunk {
-            at_ns,
-            text_end: self.answer.text.len(),
-            reasoning_end: self.answer.reasoning.len(),
-        });
+        Answer { text, calls, reasoning, finish_reason, others, ..self.answer }
+    }
+
+    /// The failure of a stream that ended on the wire as it should and does not say that the answer is over: neither a finish reason
+    /// nor an end mark came, nor counts behind the last choice.
+    fn unfinished(&self, exchange: &Exchange) -> Option<Failure> {
+        let is_over =
+            self.answer.done || self.has_tail || self.texts.iter().any(|c| c.finish_reason.is_some());
+        // The others have no mark of their end.
+        let has_end = matches!(
+            self.kind,
+            EndpointKind::Chat | EndpointKind::Completions | EndpointKind::Responses | EndpointKind::Messages
+        );
+        if !self.streamed || !has_end || is_over {
+            return None;
+        }
+        let broken = self.first_malformed.as_deref().filter(|_| self.ends_malformed);
+        Some(match broken {
+            Some(_) => error::broken_end(&exchange.body),
+            None => error::unfinished(),
+        })
     }
 
     /// The failure of an answer without content, in the most telling words there are.
@@ -419,6 +559,8 @@ impl<'b> Reader<'b> {
             .into()
         } else if self.choices == 0 {
             format!("nothing in the answer has a type that the {} API knows", self.kind.name()).into()
+        } else if let Some(word) = self.texts.iter().find_map(|c| c.finish_reason.as_deref()) {
+            format!("no chunk has text, reasoning or a tool call; the finish reason is \"{word}\"").into()
         } else {
             match self.kind {
                 EndpointKind::HuggingfaceGenerate => {
@@ -443,6 +585,9 @@ impl<'b> Reader<'b> {
 #[derive(Debug)]
 struct Frame<'b> {
     channel: Channel,
+    /// Place of the choice that it is a part of, and of the call in it.
+    choice: usize,
+    call: usize,
     /// Up to the text, its opening quote included.
     head: &'b [u8],
     /// From its closing quote on.
@@ -478,19 +623,21 @@ fn place(json: &str, text: &str) -> Option<Range<usize>> {
     quoted.then_some(start..end)
 }
 
-/// Where the one text of `piece` lies in `json`.
-fn place_of(json: &str, piece: &Piece<'_>) -> Option<(Channel, Range<usize>)> {
-    match (piece.text.is_empty(), piece.reasoning.is_empty()) {
-        (false, true) => piece.text_channel().zip(place(json, &piece.text)),
-        (true, false) => place(json, &piece.reasoning).map(|p| (Channel::Reasoning, p)),
-        _ => None,
-    }
+/// The one text of an object that says nothing else.
+#[derive(Debug)]
+pub(super) struct Only {
+    channel: Channel,
+    /// Where it lies in the object.
+    place: Range<usize>,
+    /// Place of the choice that it is a part of, and of the call in it.
+    choice: usize,
+    call: usize,
 }
 
 /// What an answer object turned out to be.
 enum Found {
-    /// An answer; the place of its text when it says nothing else.
-    Answer(Option<(Channel, Range<usize>)>),
+    /// An answer; its text when it says nothing else.
+    Answer(Option<Only>),
     /// It holds an error.
     Error(Value),
     /// It is an error.

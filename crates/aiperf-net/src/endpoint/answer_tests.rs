@@ -1,7 +1,7 @@
 //! Reading answers: what counts as content, when it came, which failure wins.
 
 use aiperf_core::exchange::{ReadMark, Stamps};
-use aiperf_core::outcome::{CancelReason, Disposition, FailureKind};
+use aiperf_core::outcome::{CancelReason, Disposition, FailureKind, Stage};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -56,6 +56,12 @@ fn delta(delta: &Value) -> String {
     format!("data: {event}\n\n")
 }
 
+/// The last chunk of a choice.
+fn finish(reason: &str) -> String {
+    let event = json!({"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {}, "finish_reason": reason}]});
+    format!("data: {event}\n\n")
+}
+
 fn failure(answer: &Answer) -> &Failure {
     answer.failure.as_ref().expect("a failure")
 }
@@ -63,13 +69,12 @@ fn failure(answer: &Answer) -> &Failure {
 #[test]
 fn only_chunks_with_content_count_and_each_has_its_stamp() {
     let usage = json!({"object": "chat.completion.chunk", "choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 3}});
-    let finish = json!({"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]});
     let reads = [
         delta(&json!({"role": "assistant", "content": ""})),
         ": still here\n\n".to_owned(),
         delta(&json!({"reasoning_content": "hm"})),
         delta(&json!({"content": "The"})) + &delta(&json!({"content": " river"})),
-        format!("data: {finish}\n\ndata: {usage}\n\n"),
+        finish("stop") + &format!("data: {usage}\n\n"),
         "data: [DONE]\n\n".to_owned(),
     ];
     let reads: Vec<&str> = reads.iter().map(String::as_str).collect();
@@ -125,7 +130,9 @@ fn both_spellings_of_reasoning_and_tool_calls_are_content() {
     .concat();
     let answer = chat(&sse(&[&stream]));
     assert_eq!(answer.reasoning, "ab");
-    assert_eq!(answer.text, "xlookso: {\"q\":1}f{\"a\":1}old()");
+    assert_eq!(answer.text, "xlook{\"q\":1}so: f{\"a\":1}old()");
+    assert_eq!(answer.prose(), "xso: ");
+    assert_eq!(answer.calls.len(), 3);
     assert_eq!(answer.chunks.len(), 6);
 }
 
@@ -138,19 +145,94 @@ fn a_whole_body_is_one_chunk_at_its_last_read() {
     .to_string();
     let (a, b) = body.split_at(10);
     let answer = chat(&exchange("application/json", &[a, b]));
-    assert_eq!(answer.chunks, [AnswerChunk { at_ns: 110, text_end: 2, reasoning_end: 0 }]);
+    assert_eq!(answer.chunks, [AnswerChunk { at_ns: 110, text_end: 4, reasoning_end: 0 }]);
     assert_eq!((answer.text.as_str(), answer.finish_reason.as_deref()), ("hi", Some("length")));
+    assert_eq!(answer.choices().collect::<Vec<_>>(), [("hi", ""), ("ho", "")]);
     assert!(answer.failure.is_none() && answer.usage.is_some());
 }
 
 #[test]
-fn of_several_streamed_choices_the_first_is_followed() {
-    let event = |index: u32, text: &str| {
-        let e = json!({"object": "text_completion", "choices": [{"index": index, "text": text}]});
+fn several_streamed_choices_are_each_read_apart() {
+    let event = |index: u32, text: &str, reason: Option<&str>| {
+        let e = json!({"object": "text_completion", "choices": [{"index": index, "text": text, "finish_reason": reason}]});
         format!("data: {e}\n\n")
     };
-    let stream = event(0, "a") + &event(1, "X") + &event(0, "b");
-    assert_eq!(completion(&sse(&[&stream])).text, "ab");
+    let stream = event(1, "X", None)
+        + &event(0, "a", None)
+        + &event(1, "Y", None)
+        + &event(0, "b", Some("stop"))
+        + &event(1, "", Some("length"));
+    let answer = completion(&sse(&[&stream]));
+    assert_eq!(answer.choices().collect::<Vec<_>>(), [("ab", ""), ("XY", "")]);
+    assert_eq!((answer.chunks.len(), answer.chunks[3].text_end), (4, 4));
+    assert_eq!((answer.finish_reason.as_deref(), answer.finish()), (Some("stop"), Finish::Stop));
+    assert_eq!(answer.others[0].finish_reason.as_deref(), Some("length"));
+    // All choices in one event are one chunk.
+    let both = json!({"object": "chat.completion.chunk", "choices": [
+        {"index": 0, "delta": {"content": "a"}, "finish_reason": "stop"},
+        {"index": 1, "delta": {"reasoning": "b", "content": "c"}, "finish_reason": "stop"}]});
+    let answer = chat(&sse(&[&format!("data: {both}\n\n")]));
+    assert_eq!(answer.choices().collect::<Vec<_>>(), [("a", ""), ("c", "b")]);
+    assert_eq!(answer.chunks, [AnswerChunk { at_ns: 100, text_end: 2, reasoning_end: 1 }]);
+}
+
+#[test]
+fn a_refusal_is_answer_text() {
+    let end = finish("stop");
+    let stream =
+        [delta(&json!({"role": "assistant", "refusal": "I "})), delta(&json!({"refusal": "can't."})), end];
+    let answer = chat(&sse(&[&stream.concat()]));
+    assert_eq!((answer.text.as_str(), answer.chunks.len(), answer.failure), ("I can't.", 2, None));
+    let body = r#"{"object":"chat.completion","choices":[{"message":{"content":null,"refusal":"No."}}]}"#;
+    assert_eq!(chat(&exchange("application/json", &[body])).text, "No.");
+}
+
+#[test]
+fn calls_of_a_whole_answer_and_log_probabilities_cost_nothing() {
+    let body = json!({"object": "chat.completion", "choices": [{"index": 0, "finish_reason": "tool_calls",
+        "logprobs": {"content": [{"token": "a", "logprob": -0.1, "bytes": [97], "top_logprobs": []}], "refusal": null},
+        "message": {"content": "So", "tool_calls": [
+            {"id": "a", "type": "function", "function": {"name": "look", "arguments": "{\"q\": \"é\\n\"}"}},
+            {"id": "b", "type": "function", "function": {"name": "look", "arguments": ""}},
+            {"id": "c", "type": "custom", "custom": {"name": "run", "input": "ls -l"}}]}}]});
+    let answer = chat(&exchange("application/json", &[&body.to_string()]));
+    let calls: Vec<(&str, &str)> = answer
+        .calls
+        .iter()
+        .map(|c| (&answer.text[c.name.clone()], &answer.text[c.arguments.clone()]))
+        .collect();
+    assert_eq!(calls, [("look", "{\"q\": \"é\\n\"}"), ("look", ""), ("run", "ls -l")]);
+    assert_eq!((answer.prose().as_ref(), answer.finish()), ("So", Finish::ToolCalls));
+    let logged = |text: &str, p: f64| {
+        let e = json!({"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {"content": text},
+            "logprobs": {"content": [{"token": text, "logprob": p}]}, "finish_reason": null}]});
+        format!("data: {e}\n\n")
+    };
+    let answer = chat(&sse(&[&(logged("a", -0.5) + &logged("b", -1.25) + &finish("stop"))]));
+    assert_eq!((answer.text.as_str(), answer.failure), ("ab", None));
+}
+
+#[test]
+fn calls_that_come_in_turns_are_whole_to_the_byte() {
+    let call = |index: u32, id: Option<&str>, name: Option<&str>, arguments: &str| {
+        delta(
+            &json!({"tool_calls": [{"index": index, "id": id, "type": "function", "function": {"name": name, "arguments": arguments}}]}),
+        )
+    };
+    let stream = [
+        call(0, Some("a"), Some("look"), ""),
+        call(1, Some("b"), Some("find"), ""),
+        call(0, None, None, "{\"q\":"),
+        call(0, None, None, "1"),
+        call(1, None, None, "{\"r\":\"\\\"é"),
+        call(0, None, None, "}"),
+        call(1, None, None, "\"}"),
+        finish("tool_calls"),
+    ];
+    let answer = chat(&sse(&[&stream.concat()]));
+    assert_eq!(answer.text, "look{\"q\":1}find{\"r\":\"\\\"é\"}");
+    assert_eq!((answer.chunks.len(), answer.prose().as_ref(), answer.failure.clone()), (7, "", None));
+    assert_eq!(answer.chunks[6].text_end, answer.text.len());
 }
 
 #[test]
@@ -234,13 +316,92 @@ fn errors_inside_a_good_status_keep_the_server_s_words() {
     assert_eq!((failure(&whole).code, failure(&whole).message.as_str()), (Some(502), "m"));
 }
 
+/// Of each vendor, as its servers and documents have it: what comes, its code, the server's own name of it, its words, whether another try may help.
+#[test]
+fn each_vendor_s_error_inside_a_stream_is_known() {
+    let good = delta(&json!({"content": "The river"}));
+    let cases = [
+        // OpenAI
+        (
+            r#"data: {"error":{"message":"The server had an error","type":"server_error","param":null,"code":null}}"#,
+            (500, Some("server_error"), "The server had an error", true),
+        ),
+        (
+            r#"data: {"error":{"message":"Rate limit","type":"requests","param":null,"code":"rate_limit_exceeded"}}"#,
+            (429, Some("rate_limit_exceeded"), "Rate limit", true),
+        ),
+        // vLLM, before and since its error object has an envelope
+        (
+            r#"data: {"object":"error","message":"EngineCore died","type":"InternalServerError","param":null,"code":500}"#,
+            (500, Some("InternalServerError"), "EngineCore died", true),
+        ),
+        (
+            r#"data: {"error":{"message":"too long","type":"BadRequestError","param":null,"code":400}}"#,
+            (400, Some("BadRequestError"), "too long", false),
+        ),
+        // Anthropic's form behind an OpenAI one
+        (
+            "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}",
+            (529, Some("overloaded_error"), "Overloaded", true),
+        ),
+        // Azure
+        (
+            r#"data: {"error":{"message":"filtered","type":null,"param":"prompt","code":"content_filter","status":400,"innererror":{"code":"ResponsibleAIPolicyViolation"}}}"#,
+            (400, Some("content_filter"), "filtered", false),
+        ),
+        // Google, in an object and in a list
+        (
+            r#"data: {"error":{"code":503,"message":"The model is overloaded.","status":"UNAVAILABLE"}}"#,
+            (503, Some("UNAVAILABLE"), "The model is overloaded.", true),
+        ),
+        (
+            r#"data: [{"error":{"message":"quota","status":"RESOURCE_EXHAUSTED","details":[]}}]"#,
+            (429, Some("RESOURCE_EXHAUSTED"), "quota", true),
+        ),
+        // TGI
+        (
+            r#"data:{"error":"Request failed during generation: CUDA out of memory","error_type":"generation"}"#,
+            (424, Some("generation"), "Request failed during generation: CUDA out of memory", false),
+        ),
+        (
+            r#"data: {"error":{"message":"Model is overloaded","http_status_code":429}}"#,
+            (429, None, "Model is overloaded", true),
+        ),
+        (
+            r#"data: {"error":"Model is overloaded","error_type":"overloaded"}"#,
+            (429, Some("overloaded"), "Model is overloaded", true),
+        ),
+        // SGLang
+        (
+            r#"data: {"error":{"object":"error","message":"aborted by the scheduler","type":"InternalServerError","param":null,"code":500}}"#,
+            (500, Some("InternalServerError"), "aborted by the scheduler", true),
+        ),
+        // Frameworks
+        (r#"data: {"detail":"worker lost"}"#, (502, None, "worker lost", true)),
+    ];
+    for (event, (code, name, words, retryable)) in cases {
+        let answer = chat(&sse(&[&good, event, "\n\n", "data: [DONE]\n\n"]));
+        let f = failure(&answer);
+        assert_eq!(
+            (f.kind, f.stage, f.code, f.server_code.as_deref(), f.message.as_str(), f.retryable),
+            (FailureKind::ServerError, Stage::InStream, Some(code), name, words, retryable),
+            "{event}"
+        );
+        assert_eq!(answer.text, "The river");
+    }
+    let mut bad =
+        exchange("application/json", &[r#"{"error":{"message":"m","code":"context_length_exceeded"}}"#]);
+    bad.status = Some(400);
+    assert_eq!(failure(&chat(&bad)).server_code.as_deref(), Some("context_length_exceeded"));
+}
+
 #[test]
 fn error_null_is_no_error() {
     for none in ["null", "false", "\"\"", "{}", "[]"] {
         let event = format!(
             "data: {{\"object\":\"chat.completion.chunk\",\"error\":{none},\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"a\"}}}}]}}\n\n"
         );
-        let answer = chat(&sse(&[&event]));
+        let answer = chat(&sse(&[&event, &finish("stop")]));
         assert!(answer.failure.is_none() && answer.text == "a", "{none}");
     }
 }
@@ -266,7 +427,10 @@ fn what_is_not_json_is_malformed_with_a_clean_excerpt() {
 
 #[test]
 fn a_malformed_event_is_skipped_and_counted() {
-    let stream = delta(&json!({"content": "a"})) + "data: {oops}\n\n" + &delta(&json!({"content": "b"}));
+    let stream = delta(&json!({"content": "a"}))
+        + "data: {oops}\n\n"
+        + &delta(&json!({"content": "b"}))
+        + &finish("stop");
     let answer = chat(&sse(&[&stream]));
     assert_eq!((answer.text.as_str(), answer.malformed_events), ("ab", 1));
     assert!(answer.failure.is_none());
@@ -300,10 +464,103 @@ fn emptiness_is_told_apart() {
 }
 
 #[test]
-fn a_clean_end_without_done_is_good() {
-    let answer = chat(&sse(&[delta(&json!({"content": "a"})).trim_end()]));
-    assert!(answer.failure.is_none() && !answer.done && answer.finish_reason.is_none());
-    assert_eq!(answer.text, "a");
+fn any_of_three_things_says_that_a_stream_is_over() {
+    let text = delta(&json!({"content": "a"}));
+    let usage =
+        "data: {\"object\":\"chat.completion.chunk\",\"choices\":[],\"usage\":{\"completion_tokens\":1}}\n\n";
+    for end in [
+        finish("stop"),
+        finish("length"),
+        "data: [DONE]\n\n".to_owned(),
+        "data: [DONE]".to_owned(),
+        usage.to_owned(),
+    ] {
+        let answer = chat(&sse(&[&text, &end]));
+        assert_eq!((answer.text.as_str(), answer.failure), ("a", None), "{end}");
+    }
+    // Counts beside a choice come with every chunk.
+    let counted = "data: {\"object\":\"chat.completion.chunk\",\"choices\":[{\"delta\":{\"content\":\"b\"}}],\"usage\":{\"completion_tokens\":1}}\n\n";
+    for stream in
+        [text.trim_end().to_owned(), text.clone(), text.clone() + counted, text.clone() + ": bye\n\n"]
+    {
+        let answer = chat(&sse(&[&stream]));
+        let f = failure(&answer);
+        assert_eq!(
+            (f.kind, f.stage, f.type_name.as_str(), f.retryable),
+            (FailureKind::Truncated, Stage::InStream, "TruncatedStream", true),
+            "{stream}"
+        );
+        assert!(answer.text.starts_with('a') && !answer.chunks.is_empty(), "what came is kept");
+    }
+}
+
+#[test]
+fn a_stream_that_ends_in_half_an_event_is_malformed_and_one_that_goes_on_is_not() {
+    let text = delta(&json!({"content": "a"}));
+    let half = &delta(&json!({"content": "bcd"}))[..60];
+    let answer = chat(&sse(&[&text, half]));
+    let f = failure(&answer);
+    assert_eq!((f.kind, f.stage, answer.malformed_events), (FailureKind::Malformed, Stage::InStream, 1));
+    assert!(f.message.contains("it reads: data: {"), "{}", f.message);
+    for end in [finish("stop"), "data: [DONE]\n\n".to_owned()] {
+        let answer = chat(&sse(&[&text, &format!("{half}\n\n"), &end]));
+        assert_eq!((answer.failure, answer.malformed_events), (None, 1));
+    }
+    // The end was told before: what is broken behind it takes nothing away.
+    assert_eq!(chat(&sse(&[&text, &finish("stop"), half])).failure, None);
+}
+
+#[test]
+fn a_server_that_gives_an_answer_up_fails_it() {
+    let text = delta(&json!({"content": "a"}));
+    for reason in ["abort", "error"] {
+        let answer = chat(&sse(&[&text, &finish(reason), "data: [DONE]\n\n"]));
+        assert_eq!(
+            (failure(&answer).kind, failure(&answer).stage),
+            (FailureKind::ServerError, Stage::InStream)
+        );
+        assert!(failure(&answer).message.contains(reason), "{}", failure(&answer).message);
+    }
+    let sglang = r#"data: {"object":"chat.completion.chunk","choices":[{"index":0,"delta":{},"finish_reason":{"type":"abort","message":"m"}}]}"#;
+    let answer = chat(&sse(&[&text, sglang]));
+    assert_eq!(
+        (failure(&answer).kind, answer.finish_reason.as_deref()),
+        (FailureKind::ServerError, Some("abort"))
+    );
+    let openrouter = r#"data: {"object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":""},"finish_reason":null,"error":{"code":502,"message":"upstream"}}]}"#;
+    assert_eq!(failure(&chat(&sse(&[&text, openrouter]))).message, "upstream");
+}
+
+#[test]
+fn counts_of_the_first_chunk_and_of_speculative_decoding_are_kept() {
+    let chunk = |text: &str, tokens: u64| {
+        let e = json!({"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {"content": text}}],
+            "usage": {"prompt_tokens": 9, "completion_tokens": tokens}});
+        format!("data: {e}\n\n")
+    };
+    let stats = |accepted: u64| {
+        json!({"speculative_decoding": {"mean_acceptance_length": 2.5, "draft_acceptance_rate": 0.5,
+        "acceptance_histogram": [2, 3, 3, 2], "num_accepted_draft_tokens": accepted, "num_draft_tokens": 30,
+        "num_spec_steps": 10}})
+    };
+    let tail = |accepted: u64| {
+        let e = json!({"object": "chat.completion.chunk", "choices": [], "usage": {"completion_tokens": 8}, "metrics": stats(accepted)});
+        format!("data: {e}\n\n")
+    };
+    let answer =
+        chat(&sse(&[&(chunk("", 0) + &chunk("abcd", 4) + &chunk("efgh", 8) + &finish("stop") + &tail(15))]));
+    assert_eq!(
+        (answer.first_chunk_tokens, answer.usage.and_then(|u| u.completion_tokens)),
+        (Some(4), Some(8))
+    );
+    assert_eq!(answer.spec_decode.map(|s| (s.steps, s.drafted)), Some((10, 30)));
+    let broken = chat(&sse(&[&(chunk("a", 1) + &finish("stop") + &tail(16))]));
+    assert_eq!((broken.failure, broken.spec_decode), (None, None));
+    assert!(broken.spec_decode_problem.is_some_and(|p| p.contains("15 accepted tokens where there were 16")));
+    // Of several choices nobody knows which one the counts are of.
+    let two = json!({"object": "chat.completion", "metrics": stats(15), "choices": [
+        {"index": 0, "message": {"content": "a"}}, {"index": 1, "message": {"content": "b"}}]});
+    assert_eq!(chat(&exchange("application/json", &[&two.to_string()])).spec_decode, None);
 }
 
 #[test]

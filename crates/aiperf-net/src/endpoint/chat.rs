@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::body::{Field, Fields};
-use super::chunk::{Choice, Piece};
+use super::chunk::{Choice, Function, Piece};
 use super::message::{Content, Form, Message, MessageList};
 use super::{Answer, Request};
 
@@ -32,27 +32,24 @@ pub(super) fn reply(answer: &Answer, out: &mut Vec<u8>) -> bool {
 /// What a choice of an answer object named `object` says. An object of another name says nothing, as in AIPerf; one without
 /// a name is read (AIPerf drops it), for servers that leave the name out.
 pub(super) fn piece<'a>(object: &str, choice: &mut Choice<'a>) -> Option<Piece<'a>> {
-    let message = match object {
-        "chat.completion" => choice.message.take(),
-        "chat.completion.chunk" => choice.delta.take(),
-        "" => choice.delta.take().or_else(|| choice.message.take()),
-        _ => None,
-    }?;
-    let reasoning = [message.reasoning_content.0, message.reasoning.0].into_iter().find(|r| !r.is_empty());
-    let mut calls = String::new();
-    for call in message.tool_calls.iter().flatten().flatten() {
-        if let Some(function) = &call.function {
-            function.append_to(&mut calls);
-        }
-    }
-    if let Some(function) = &message.function_call {
-        function.append_to(&mut calls);
-    }
-    // The reference's order inside one chunk: prose, then the calls.
-    let calls_from = message.content.0.len();
-    let text = match (message.content.0, calls) {
-        (content, calls) if calls.is_empty() => content,
-        (content, calls) => Cow::Owned(content.into_owned() + &calls),
+    let (message, is_whole) = match object {
+        "chat.completion" => (choice.message.take(), true),
+        "chat.completion.chunk" => (choice.delta.take(), false),
+        "" => match choice.delta.take() {
+            None => (choice.message.take(), true),
+            delta => (delta, false),
+        },
+        _ => (None, false),
     };
-    Some(Piece { text, calls_from, reasoning: reasoning.unwrap_or_default() })
+    let message = message?;
+    let reasoning = [message.reasoning_content.0, message.reasoning.0].into_iter().find(|r| !r.is_empty());
+    let calls = message.tool_calls.into_iter().flatten().flatten().filter_map(|call| call.part(is_whole));
+    let calls = calls.chain(message.function_call.map(Function::part)).collect();
+    // A refusal is what the model answers.
+    let prose = match (message.content.0, message.refusal.0) {
+        (content, refusal) if refusal.is_empty() => content,
+        (content, refusal) if content.is_empty() => refusal,
+        (content, refusal) => Cow::Owned(content.into_owned() + &refusal),
+    };
+    Some(Piece { prose, calls, reasoning: reasoning.unwrap_or_default() })
 }

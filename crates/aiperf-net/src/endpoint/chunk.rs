@@ -17,37 +17,59 @@ pub(super) enum Channel {
 }
 
 /// The texts of one chunk.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Piece<'a> {
-    pub(super) text: Cow<'a, str>,
-    /// From where on `text` is tool calls.
-    pub(super) calls_from: usize,
+    /// Answer text without calls.
+    pub(super) prose: Cow<'a, str>,
+    pub(super) calls: Vec<CallPart<'a>>,
     pub(super) reasoning: Cow<'a, str>,
+}
+
+/// A tool call, or a part of one.
+#[derive(Debug, Default)]
+pub(super) struct CallPart<'a> {
+    /// Its place in the server's list.
+    pub(super) index: Option<i64>,
+    /// The server's name for it.
+    pub(super) id: Cow<'a, str>,
+    pub(super) name: Cow<'a, str>,
+    pub(super) arguments: Cow<'a, str>,
+    /// It belongs to no call that was there before.
+    pub(super) is_whole: bool,
 }
 
 impl<'a> Piece<'a> {
     /// Answer text without calls.
-    pub(super) fn prose(text: Cow<'a, str>) -> Self {
-        Self { calls_from: text.len(), text, reasoning: Cow::Borrowed("") }
+    pub(super) fn prose(prose: Cow<'a, str>) -> Self {
+        Self { prose, ..Self::default() }
     }
 
     /// Reasoning alone.
     pub(super) fn reasoning(reasoning: Cow<'a, str>) -> Self {
-        Self { text: Cow::Borrowed(""), calls_from: 0, reasoning }
-    }
-
-    /// What the text is, if it is one thing.
-    pub(super) fn text_channel(&self) -> Option<Channel> {
-        match self.calls_from {
-            end if end == self.text.len() => Some(Channel::Text),
-            0 => Some(Channel::Call),
-            _ => None,
-        }
+        Self { reasoning, ..Self::default() }
     }
 
     /// Part of a tool call.
-    pub(super) fn call(text: Cow<'a, str>) -> Self {
-        Self { text, calls_from: 0, reasoning: Cow::Borrowed("") }
+    pub(super) fn call(part: CallPart<'a>) -> Self {
+        Self { calls: vec![part], ..Self::default() }
+    }
+
+    /// Whether it has no text.
+    pub(super) fn is_silent(&self) -> bool {
+        let calls = |c: &CallPart<'_>| c.name.is_empty() && c.arguments.is_empty();
+        self.prose.is_empty() && self.reasoning.is_empty() && self.calls.iter().all(calls)
+    }
+
+    /// Its text and what that is, if it is one thing: arguments of a call only without a name.
+    pub(super) fn only(&self) -> Option<(Channel, &str)> {
+        match (self.prose.is_empty(), self.reasoning.is_empty(), self.calls.as_slice()) {
+            (false, true, []) => Some((Channel::Text, &self.prose)),
+            (true, false, []) => Some((Channel::Reasoning, &self.reasoning)),
+            (true, true, [call]) if call.name.is_empty() && !call.is_whole => {
+                Some((Channel::Call, &call.arguments))
+            }
+            _ => None,
+        }
     }
 }
 
@@ -64,6 +86,14 @@ pub(super) struct Envelope<'a> {
     pub(super) usage: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(super) choices: Option<Vec<Choice<'a>>>,
+    /// What kind of error it is, in TGI's form.
+    #[serde(borrow, default)]
+    pub(super) error_type: Text<'a>,
+    /// The error of frameworks that have no other field.
+    #[serde(borrow, default)]
+    pub(super) detail: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) metrics: Option<&'a RawValue>,
 }
 
 /// One choice of an answer.
@@ -78,10 +108,28 @@ pub(super) struct Choice<'a> {
     #[serde(borrow, default)]
     pub(super) text: Text<'a>,
     #[serde(borrow, default)]
-    pub(super) finish_reason: Text<'a>,
+    finish_reason: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) error: Option<&'a RawValue>,
 }
 
-impl Choice<'_> {
+impl<'a> Choice<'a> {
+    /// The server's word for why it stopped. SGLang's own form is an object with a type.
+    pub(super) fn finish_reason(&self) -> Option<Cow<'a, str>> {
+        #[derive(Deserialize)]
+        struct Typed<'a> {
+            #[serde(rename = "type", borrow, default)]
+            kind: Text<'a>,
+        }
+        let raw = self.finish_reason?.get();
+        let word = if raw.starts_with('{') {
+            serde_json::from_str::<Typed<'a>>(raw).ok()?.kind.0
+        } else {
+            serde_json::from_str::<Text<'a>>(raw).ok()?.0
+        };
+        (!word.is_empty()).then_some(word)
+    }
+
     /// Which of several choices this is; 0 where the server does not say it in a whole number.
     pub(super) fn index(&self) -> i64 {
         self.index.and_then(|raw| raw.get().parse().ok()).unwrap_or(0)
@@ -93,6 +141,8 @@ impl Choice<'_> {
 pub(super) struct Message<'a> {
     #[serde(borrow, default)]
     pub(super) content: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) refusal: Text<'a>,
     #[serde(borrow, default)]
     pub(super) reasoning_content: Text<'a>,
     #[serde(borrow, default)]
@@ -107,7 +157,23 @@ pub(super) struct Message<'a> {
 #[derive(Debug, Deserialize)]
 pub(super) struct ToolCall<'a> {
     #[serde(borrow, default)]
-    pub(super) function: Option<Function<'a>>,
+    index: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    id: Text<'a>,
+    #[serde(borrow, default)]
+    function: Option<Function<'a>>,
+    /// What a custom tool has in the place of a function.
+    #[serde(borrow, default)]
+    custom: Option<Function<'a>>,
+}
+
+impl<'a> ToolCall<'a> {
+    /// The part of a call that it is, of a message that is whole or of a delta.
+    pub(super) fn part(self, is_whole: bool) -> Option<CallPart<'a>> {
+        let index = self.index.and_then(|raw| raw.get().parse().ok());
+        let part = self.function.or(self.custom)?.part();
+        Some(CallPart { index, id: self.id.0, is_whole, ..part })
+    }
 }
 
 /// Name and arguments of a call, or parts of them.
@@ -117,18 +183,22 @@ pub(super) struct Function<'a> {
     name: Text<'a>,
     #[serde(borrow, default)]
     arguments: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    input: Option<&'a RawValue>,
 }
 
-impl Function<'_> {
-    /// Appends the text the model wrote. Arguments given as an object instead of a string are taken as its JSON.
-    pub(super) fn append_to(&self, out: &mut String) {
-        out.push_str(&self.name.0);
-        if let Some(raw) = self.arguments.map(RawValue::get) {
-            match serde_json::from_str::<Cow<'_, str>>(raw) {
-                Ok(text) => out.push_str(&text),
-                Err(_) => out.push_str(raw),
+impl<'a> Function<'a> {
+    /// What the model wrote. Arguments given as an object instead of a string are taken as its JSON.
+    pub(super) fn part(self) -> CallPart<'a> {
+        let raw = self.arguments.or(self.input).map(RawValue::get).filter(|raw| *raw != "null");
+        let arguments = raw.map_or(Cow::Borrowed(""), |raw| {
+            let plain = raw.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+            match plain.filter(|text| !text.contains('\\')) {
+                Some(text) => Cow::Borrowed(text),
+                None => serde_json::from_str::<String>(raw).map_or(Cow::Borrowed(raw), Cow::Owned),
             }
-        }
+        });
+        CallPart { name: self.name.0, arguments, ..CallPart::default() }
     }
 }
 

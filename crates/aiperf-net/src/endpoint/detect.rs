@@ -213,7 +213,7 @@ mod tests {
         let said = |expression: &str, only| {
             let extraction = Extraction::new(Some((expression, "here")), only).expect("a good expression");
             let said = extraction.said(&value.to_string()).expect("JSON");
-            (said.piece.map(|piece| piece.text.into_owned()), said.bare)
+            (said.piece.map(|piece| piece.prose.into_owned()), said.bare)
         };
         let text = |text: &str| (Some(text.to_owned()), false);
         assert_eq!(said("a.b[0]", true), text("x"));
@@ -245,7 +245,7 @@ mod tests {
     fn a_text_that_is_no_json_is_content_unless_it_was_to_be_looked_into() {
         let any = Extraction::new(None, false).expect("nothing to be wrong");
         let said = any.said("plain words").expect("a text");
-        assert_eq!(said.piece.map(|p| p.text.into_owned()).as_deref(), Some("plain words"));
+        assert_eq!(said.piece.map(|p| p.prose.into_owned()).as_deref(), Some("plain words"));
         assert!(any.said(" \n").is_err());
         let path = Extraction::new(Some(("a", "x")), false).expect("a good expression");
         assert!(path.said("plain words").is_err());

@@ -3,7 +3,7 @@
 use aiperf_core::exchange::Exchange;
 use aiperf_core::outcome::{CancelReason, Failure, FailureKind, Stage};
 use aiperf_core::text::for_terminal;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// Most characters kept of a server's words; AIPerf's limit for error texts.
 const MESSAGE_CHARS: usize = 4096;
@@ -11,6 +11,9 @@ const MESSAGE_CHARS: usize = 4096;
 const EXCERPT_CHARS: usize = 120;
 /// AIPerf's code for an error event, used when the server gives none.
 const SSE_ERROR_CODE: i64 = 502;
+
+/// Type of a stream that ended on the wire as it should, and not in the API; AIPerf counts it as whole and has no type for it.
+const TRUNCATED_STREAM: &str = "TruncatedStream";
 
 /// A request dropped on purpose. The code is nginx's "client closed request", as in AIPerf.
 pub(super) fn cancelled(reason: CancelReason, exchange: &Exchange) -> Failure {
@@ -28,6 +31,7 @@ pub(super) fn cancelled(reason: CancelReason, exchange: &Exchange) -> Failure {
         type_name: "RequestCancellationError".to_owned(),
         message: message.to_owned(),
         retryable: false,
+        server_code: None,
     }
 }
 
@@ -67,6 +71,27 @@ pub(super) fn status(exchange: &Exchange) -> Failure {
         type_name: exchange.reason.clone(),
         message,
         retryable: code.is_some_and(retryable),
+        server_code: own_code(&exchange.body),
+    }
+}
+
+/// The name of the error in the body of a bad status.
+fn own_code(body: &[u8]) -> Option<String> {
+    let tree: Value = serde_json::from_slice(body).ok()?;
+    let outer = match &tree {
+        Value::Array(list) => list.first()?,
+        other => other,
+    };
+    let outer = outer.as_object()?;
+    let inner = outer.get("error").and_then(Value::as_object);
+    inner.and_then(name).or_else(|| name(outer))
+}
+
+/// An error whose kind stands beside its words, as in TGI's answers.
+pub(super) fn typed(error: Value, kind: &str) -> Value {
+    match error {
+        Value::String(words) if !kind.is_empty() => json!({"message": words, "error_type": kind}),
+        other => other,
     }
 }
 
@@ -95,11 +120,14 @@ pub(super) fn event(data: Option<&str>, comment: Option<&str>) -> Failure {
     let data = data.filter(|d| !d.trim().is_empty());
     match data.map(|d| (d, serde_json::from_str::<Value>(d))) {
         Some((_, Ok(Value::Object(mut tree)))) => match tree.remove("error") {
-            Some(inner) if says_something(&inner) => object(&inner),
+            Some(inner) if says_something(&inner) => {
+                let kind = tree.get("error_type").and_then(Value::as_str).unwrap_or("");
+                object(&typed(inner, kind))
+            }
             _ => object(&Value::Object(tree)),
         },
-        Some((text, _)) => server(None, cut(text.trim())),
-        None => server(None, cut(comment.unwrap_or("an error event without words").trim())),
+        Some((text, _)) => server(None, None, cut(text.trim())),
+        None => server(None, None, cut(comment.unwrap_or("an error event without words").trim())),
     }
 }
 
@@ -109,10 +137,21 @@ pub(super) fn object(error: &Value) -> Failure {
         Value::Object(fields) => {
             let words =
                 ["message", "detail", "error", "msg"].iter().find_map(|k| fields.get(*k)).and_then(words);
-            server(code(fields), words.unwrap_or_else(|| cut(&error.to_string())))
+            server(code(fields), name(fields), words.unwrap_or_else(|| cut(&error.to_string())))
         }
-        other => server(None, words(other).unwrap_or_else(|| cut(&other.to_string()))),
+        other => server(None, None, words(other).unwrap_or_else(|| cut(&other.to_string()))),
     }
+}
+
+/// The server's own name of an error: its code, where that is a word, else its type or the name of its status.
+fn name(fields: &Map<String, Value>) -> Option<String> {
+    let word = |key: &&str| {
+        let text = fields.get(*key)?.as_str()?.trim();
+        // Not the digits of a number, nor what every error is called.
+        let is_name = text.parse::<f64>().is_err() && !matches!(text, "" | "error");
+        is_name.then(|| for_terminal(text, 80))
+    };
+    ["code", "type", "error_type", "err_type", "status"].iter().find_map(word)
 }
 
 fn words(value: &Value) -> Option<String> {
@@ -126,32 +165,49 @@ fn words(value: &Value) -> Option<String> {
 /// The server's own number: the first of the usual fields that holds one, as a number or as its digits; else that of the
 /// status with which the server would have answered, had it known of the error before it began.
 fn code(fields: &Map<String, Value>) -> Option<i64> {
-    let number = ["code", "status", "status_code", "http_status", "http_code"].iter().find_map(|k| {
+    const NUMBERS: [&str; 6] =
+        ["code", "status", "status_code", "http_status", "http_code", "http_status_code"];
+    let number = NUMBERS.iter().find_map(|k| {
         let value = fields.get(*k)?;
         value.as_i64().or_else(|| value.as_str()?.trim().parse().ok())
     });
-    let named = || ["type", "code"].iter().find_map(|k| status_named(fields.get(*k)?.as_str()?));
+    let named = || {
+        ["type", "code", "status", "error_type"].iter().find_map(|k| status_named(fields.get(*k)?.as_str()?))
+    };
     number.or_else(named)
 }
 
-/// Statuses of the errors that Anthropic and OpenAI name in their documents.
+/// Statuses of the errors that Anthropic, OpenAI, Google and TGI name in their documents.
 fn status_named(name: &str) -> Option<i64> {
     Some(match name {
-        "invalid_request_error" | "invalid_prompt" => 400,
-        "authentication_error" => 401,
+        "invalid_request_error" | "invalid_prompt" | "INVALID_ARGUMENT" | "FAILED_PRECONDITION" => 400,
+        "authentication_error" | "UNAUTHENTICATED" => 401,
         "billing_error" => 402,
-        "permission_error" => 403,
-        "not_found_error" => 404,
+        "permission_error" | "PERMISSION_DENIED" => 403,
+        "not_found_error" | "NOT_FOUND" => 404,
         "request_too_large" => 413,
-        "rate_limit_error" | "rate_limit_exceeded" | "insufficient_quota" => 429,
-        "api_error" | "server_error" => 500,
-        "timeout_error" => 504,
+        "validation" => 422,
+        "generation" => 424,
+        "rate_limit_error"
+        | "rate_limit_exceeded"
+        | "insufficient_quota"
+        | "RESOURCE_EXHAUSTED"
+        | "overloaded" => 429,
+        "CANCELLED" => 499,
+        "api_error"
+        | "server_error"
+        | "internal_server_error"
+        | "INTERNAL"
+        | "UNKNOWN"
+        | "incomplete_generation" => 500,
+        "UNAVAILABLE" => 503,
+        "timeout_error" | "DEADLINE_EXCEEDED" => 504,
         "overloaded_error" => 529,
         _ => return None,
     })
 }
 
-fn server(code: Option<i64>, message: String) -> Failure {
+fn server(code: Option<i64>, server_code: Option<String>, message: String) -> Failure {
     let code = code.unwrap_or(SSE_ERROR_CODE);
     Failure {
         kind: FailureKind::ServerError,
@@ -160,6 +216,7 @@ fn server(code: Option<i64>, message: String) -> Failure {
         type_name: "SSEResponseError".to_owned(),
         message,
         retryable: retryable(code),
+        server_code,
     }
 }
 
@@ -202,6 +259,28 @@ pub(super) fn odd(what: &str) -> Failure {
     invalid(FailureKind::Malformed, what.to_owned())
 }
 
+/// A stream whose last event is broken, with a look at it.
+pub(super) fn broken_end(body: &[u8]) -> Failure {
+    let end = String::from_utf8_lossy(&body[body.len().saturating_sub(4 * EXCERPT_CHARS)..]);
+    let last = end.trim().rsplit(['\n', '\r']).next().unwrap_or("").trim();
+    let last = for_terminal(last.trim_start_matches('\u{fffd}'), EXCERPT_CHARS);
+    let message = format!(
+        "the stream ends in an event that is not JSON, without a finish reason or an end mark; it reads: {last}"
+    );
+    Failure { stage: Stage::InStream, retryable: true, ..invalid(FailureKind::Malformed, message) }
+}
+
+/// A stream that stops in the middle.
+pub(super) fn unfinished() -> Failure {
+    let message = "the stream ended in the middle: neither a finish reason nor an end mark came".to_owned();
+    Failure {
+        stage: Stage::InStream,
+        type_name: TRUNCATED_STREAM.to_owned(),
+        retryable: true,
+        ..invalid(FailureKind::Truncated, message)
+    }
+}
+
 fn invalid(kind: FailureKind, message: String) -> Failure {
     Failure {
         kind,
@@ -210,6 +289,7 @@ fn invalid(kind: FailureKind, message: String) -> Failure {
         type_name: "InvalidInferenceResultError".to_owned(),
         message,
         retryable: false,
+        server_code: None,
     }
 }
 

@@ -26,6 +26,8 @@ pub(super) struct Said<'a> {
     pub(super) once: bool,
     /// There is content, and no text: vectors or scores.
     pub(super) bare: bool,
+    /// The server's name for the answer as it keeps it.
+    pub(super) id: Option<Cow<'a, str>>,
 }
 
 impl<'a> Said<'a> {
@@ -39,8 +41,9 @@ impl<'a> Said<'a> {
 
     /// Whether there is nothing in it but, perhaps, texts, and the like of it says as much.
     pub(super) fn is_plain(&self) -> bool {
-        let Self { piece: _, usage, model, finish_reason, error, ends, foreign, once, bare } = self;
+        let Self { piece: _, usage, model, finish_reason, error, ends, foreign, once, bare, id } = self;
         usage.is_none()
+            && id.is_none()
             && model.is_none()
             && finish_reason.is_none()
             && error.is_none()
@@ -59,25 +62,4 @@ pub(super) fn part<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Option<
 /// A text that is there.
 pub(super) fn filled(text: Cow<'_, str>) -> Option<Cow<'_, str>> {
     (!text.is_empty()).then_some(text)
-}
-
-/// The answer of a whole object as one piece: prose, then calls, as in one chunk of a chat.
-#[derive(Debug, Default)]
-pub(super) struct WholePiece {
-    pub(super) prose: String,
-    pub(super) calls: String,
-    pub(super) reasoning: String,
-}
-
-impl WholePiece {
-    /// The piece, if anything was said.
-    pub(super) fn take(self) -> Option<Piece<'static>> {
-        let calls_from = self.prose.len();
-        let text = self.prose + &self.calls;
-        (!text.is_empty() || !self.reasoning.is_empty()).then(|| Piece {
-            text: text.into(),
-            calls_from,
-            reasoning: self.reasoning.into(),
-        })
-    }
 }

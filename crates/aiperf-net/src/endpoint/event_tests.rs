@@ -135,7 +135,10 @@ fn check_streamed(answer: &Answer) {
     assert_eq!(answer.reasoning, "Let me think");
     assert_eq!(answer.text, "The 河 islook{\"q\":1}");
     assert_eq!(answer.prose(), "The 河 is");
-    assert_eq!(answer.calls.iter().map(|c| (c.start, c.end)).collect::<Vec<_>>(), [(10, 21)]);
+    assert_eq!(
+        answer.calls.iter().map(|c| (c.name.clone(), c.arguments.clone())).collect::<Vec<_>>(),
+        [(10..14, 14..21)]
+    );
     let ends: Vec<(usize, usize)> = answer.chunks.iter().map(|c| (c.text_end, c.reasoning_end)).collect();
     assert_eq!(ends, [(0, 7), (0, 12), (3, 12), (7, 12), (10, 12), (14, 12), (18, 12), (21, 12)]);
     assert_eq!(answer.served_model.as_deref(), Some("served"));
@@ -148,6 +151,7 @@ fn a_response_s_texts_count_once_as_they_came() {
     check_streamed(&answer);
     assert_eq!(counts(&answer), [Some(30), Some(9), Some(3), Some(5)]);
     assert_eq!(answer.finish_reason.as_deref(), Some("completed"));
+    assert_eq!((answer.finish(), answer.id.as_deref()), (Finish::ToolCalls, Some("resp_1")));
 }
 
 #[test]
@@ -159,7 +163,7 @@ fn a_message_s_texts_and_both_portions_of_its_counts_are_read() {
         [Some(27), Some(9), None, Some(5)],
         "what the cache served and took is prompt too"
     );
-    assert_eq!(answer.finish_reason.as_deref(), Some("tool_use"));
+    assert_eq!((answer.finish_reason.as_deref(), answer.finish()), (Some("tool_use"), Finish::ToolCalls));
 }
 
 #[test]
@@ -204,6 +208,9 @@ fn streams_read_the_same_wherever_they_are_cut() {
             // A stream that ends early on the wire says what it said until then, and never more.
             cut_up.body.truncate(cut);
             let answer = read(&cut_up);
+            // The last event but one of a message has its finish reason.
+            let is_over = answer.done || answer.finish_reason.is_some();
+            assert_eq!(answer.failure.is_none(), is_over, "cut at {cut}: {:?}", answer.failure);
             assert!(whole.text.starts_with(&answer.text) && whole.reasoning.starts_with(&answer.reasoning));
             cut_up.body = stream.clone().into_bytes();
         }
@@ -295,7 +302,10 @@ fn an_answer_that_stopped_at_a_limit_is_an_answer_with_its_counts() {
         responses(&exchange("application/json", &[&stopped.to_string()])),
     ] {
         assert_eq!(answer.failure, None);
-        assert_eq!(answer.finish_reason.as_deref(), Some("max_output_tokens"));
+        assert_eq!(
+            (answer.finish_reason.as_deref(), answer.finish()),
+            (Some("max_output_tokens"), Finish::Length)
+        );
         assert_eq!(counts(&answer)[1], Some(9));
         assert!(answer.done);
     }
@@ -306,7 +316,8 @@ fn a_count_of_an_answer_that_only_began_is_no_count() {
     let stream = message_stream();
     let answer = messages(&sse(&[&events(&stream[..stream.len() - 2])]));
     assert_eq!(counts(&answer), [Some(27), None, None, Some(5)]);
-    assert!(!answer.done && answer.failure.is_none());
+    assert!(!answer.done);
+    assert_eq!(failure(&answer).kind, FailureKind::Truncated);
 }
 
 #[test]

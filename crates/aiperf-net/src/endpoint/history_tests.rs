@@ -177,6 +177,10 @@ fn only_a_list_of_ours_can_take_history() {
     }
 }
 
+fn call(at: Range<usize>) -> Call {
+    Call { name: at.start..at.start, arguments: at, ..Call::default() }
+}
+
 #[test]
 fn a_reply_is_prose_alone() {
     let said = |kind, answer: &Answer| {
@@ -185,8 +189,8 @@ fn a_reply_is_prose_alone() {
         assert_eq!(said, !out.is_empty());
         said.then(|| serde_json::from_slice::<Value>(&out).expect("JSON")["content"].clone())
     };
-    let mixed = Answer { calls: vec![1..3, 5..7], reasoning: "hm".into(), ..answer("acc bdd e") };
-    let quiet = Answer { calls: vec![0..1, 1..2], reasoning: "hm".into(), ..answer("cc") };
+    let mixed = Answer { calls: vec![call(1..3), call(5..7)], reasoning: "hm".into(), ..answer("acc bdd e") };
+    let quiet = Answer { calls: vec![call(0..1), call(1..2)], reasoning: "hm".into(), ..answer("cc") };
     let failed = Answer { failure: Some(error::empty("why")), ..answer("cut of") };
     for kind in KINDS {
         assert_eq!(said(kind, &mixed), Some(json!("a b e")));

@@ -5,8 +5,8 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::body::{Field, Fields};
-use super::chunk::{Piece, Text};
-use super::event::{Said, WholePiece, filled, part};
+use super::chunk::{CallPart, Piece, Text};
+use super::event::{Said, filled, part};
 use super::message::{Content, Form, Message, MessageList};
 use super::{Answer, Request};
 
@@ -55,6 +55,8 @@ pub(super) struct Event<'a> {
     #[serde(borrow, default)]
     message: Option<&'a RawValue>,
     #[serde(borrow, default)]
+    index: Option<&'a RawValue>,
+    #[serde(borrow, default)]
     content_block: Option<&'a RawValue>,
     #[serde(borrow, default)]
     delta: Option<Delta<'a>>,
@@ -95,6 +97,8 @@ struct Block<'a> {
     #[serde(borrow, default)]
     thinking: Text<'a>,
     #[serde(borrow, default)]
+    id: Text<'a>,
+    #[serde(borrow, default)]
     name: Text<'a>,
     #[serde(borrow, default)]
     input: Option<&'a RawValue>,
@@ -120,11 +124,14 @@ pub(super) fn said<'a>(json: &'a str, event: Event<'a>, name: Option<&str>) -> S
         return Said { error: Some(error), ..Said::default() };
     }
     let kind = if event.kind.0.is_empty() { name.unwrap_or("") } else { &*event.kind.0 };
+    let index = event.index.and_then(|raw| raw.get().parse().ok());
     match kind {
-        "content_block_delta" => event.delta.and_then(news).map_or_else(Said::default, Said::piece),
-        "content_block_start" => {
-            part(event.content_block).and_then(beginning).map_or_else(Said::default, Said::piece)
+        "content_block_delta" => {
+            event.delta.and_then(|delta| news(delta, index)).map_or_else(Said::default, Said::piece)
         }
+        "content_block_start" => part(event.content_block)
+            .and_then(|block| beginning(block, index))
+            .map_or_else(Said::default, Said::piece),
         "message_start" => {
             let message = part::<Event<'_>>(event.message);
             let mut usage = message.as_ref().and_then(|m| part::<Map<String, Value>>(m.usage));
@@ -155,38 +162,46 @@ pub(super) fn said<'a>(json: &'a str, event: Event<'a>, name: Option<&str>) -> S
 }
 
 /// The text of a delta. Signatures and citations are no output of the model's.
-fn news(delta: Delta<'_>) -> Option<Piece<'_>> {
+fn news(delta: Delta<'_>, index: Option<i64>) -> Option<Piece<'_>> {
+    let call = |arguments| Piece::call(CallPart { index, arguments, ..CallPart::default() });
     match &*delta.kind.0 {
         "text_delta" => filled(delta.text.0).map(Piece::prose),
         "thinking_delta" => filled(delta.thinking.0).map(Piece::reasoning),
-        "input_json_delta" => filled(delta.partial_json.0).map(Piece::call),
+        "input_json_delta" => filled(delta.partial_json.0).map(call),
         _ => None,
     }
 }
 
 /// The text with which a block begins: a tool's name, hardly ever anything else.
-fn beginning(block: Block<'_>) -> Option<Piece<'_>> {
+fn beginning(block: Block<'_>, index: Option<i64>) -> Option<Piece<'_>> {
     if block.is_call() {
-        return filled(block.name.0).map(Piece::call);
+        let call = |name| Piece::call(CallPart { index, id: block.id.0, name, ..CallPart::default() });
+        return filled(block.name.0).map(call);
     }
     filled(block.text.0).map(Piece::prose).or_else(|| filled(block.thinking.0).map(Piece::reasoning))
 }
 
 /// All texts of a whole answer.
-fn content(blocks: Option<&RawValue>) -> Option<Piece<'static>> {
-    let mut piece = WholePiece::default();
+fn content(blocks: Option<&RawValue>) -> Option<Piece<'_>> {
+    let mut piece = Piece::default();
     let blocks = part::<Vec<&RawValue>>(blocks).into_iter().flatten();
     for block in blocks.filter_map(|raw| part::<Block<'_>>(Some(raw))) {
         match &*block.kind.0 {
-            "text" => piece.prose.push_str(&block.text.0),
-            "thinking" => piece.reasoning.push_str(&block.thinking.0),
+            "text" => piece.prose += block.text.0,
+            "thinking" => piece.reasoning += block.thinking.0,
             _ if block.is_call() => {
-                piece.calls.push_str(&block.name.0);
                 // A call without arguments has an empty object that the model did not write.
-                piece.calls.push_str(block.input.map(RawValue::get).filter(|i| *i != "{}").unwrap_or(""));
+                let arguments = block.input.map(RawValue::get).filter(|i| *i != "{}").unwrap_or("");
+                piece.calls.push(CallPart {
+                    id: block.id.0,
+                    name: block.name.0,
+                    arguments: arguments.into(),
+                    is_whole: true,
+                    ..CallPart::default()
+                });
             }
             _ => {}
         }
     }
-    piece.take()
+    (!piece.is_silent()).then_some(piece)
 }

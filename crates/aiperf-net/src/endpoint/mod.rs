@@ -6,6 +6,7 @@
 mod answer;
 mod body;
 mod chat;
+mod choice;
 mod chunk;
 mod completions;
 mod detect;
@@ -19,6 +20,7 @@ mod message;
 pub(crate) mod messages;
 mod responses;
 mod scores;
+mod spec_decode;
 mod template;
 mod texts;
 
@@ -27,12 +29,14 @@ use std::ops::Range;
 use std::sync::Arc;
 
 pub(crate) use detect::Extraction;
+pub use choice::{Call, ChoiceText};
 pub(crate) use first_content::FirstContent;
 
 use aiperf_core::conversation::{Marker, Turn};
 use aiperf_core::exchange::Exchange;
-use aiperf_core::outcome::Failure;
+use aiperf_core::outcome::{Failure, Finish};
 use aiperf_core::plan::{EndpointKind, EndpointPlan, MarkerTarget};
+use aiperf_core::spec_decode::SpecDecode;
 use aiperf_core::usage::Usage;
 use serde_json::{Map, Value};
 
@@ -115,20 +119,30 @@ pub struct Request<'a> {
 /// What an answer says, with the moments its content became readable.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Answer {
-    /// Answer text of the choice that is followed; names and arguments of tool calls are part of it.
+    /// Answer text of the first choice: prose and refusals as they came, and tool calls, each whole at the place where it began.
     pub text: String,
-    /// Which parts of `text` are names and arguments of tool calls, in order.
-    pub calls: Vec<Range<usize>>,
-    /// Reasoning text, kept apart.
+    /// The tool calls in `text`, in order.
+    pub calls: Vec<Call>,
+    /// Reasoning text of the first choice.
     pub reasoning: String,
+    /// The other choices, where several were asked for.
+    pub others: Vec<ChoiceText>,
     /// Chunks with content, in order. One for an answer that was not streamed.
     pub chunks: Vec<AnswerChunk>,
     /// When the first event with data was whole, be there content in it or not; absent in an answer without events.
     pub first_event_ns: Option<u64>,
     /// The last non-empty usage object.
     pub usage: Option<Usage>,
-    /// The last `finish_reason`, or what the API has in its place.
+    /// Completion tokens so far, as the usage object says that came with the first chunk with content.
+    pub first_chunk_tokens: Option<u64>,
+    /// What the server tells of speculative decoding.
+    pub spec_decode: Option<SpecDecode>,
+    /// Why counts of speculative decoding that came are none.
+    pub spec_decode_problem: Option<String>,
+    /// The last `finish_reason` of the first choice, or what the API has in its place.
     pub finish_reason: Option<String>,
+    /// The name under which the server keeps the answer, where the API has one (responses).
+    pub id: Option<String>,
     /// Why this is no good answer. What could be read is kept beside it.
     pub failure: Option<Failure>,
     /// Events whose data was not JSON; they are skipped and do not fail the answer.
@@ -144,12 +158,22 @@ pub struct Answer {
 impl Answer {
     /// The text without tool calls.
     pub(crate) fn prose(&self) -> Cow<'_, str> {
-        if self.calls.is_empty() {
-            return Cow::Borrowed(&self.text);
+        choice::prose(&self.text, &self.calls)
+    }
+
+    /// Text and reasoning of each choice.
+    pub fn choices(&self) -> impl Iterator<Item = (&str, &str)> {
+        let others = self.others.iter().map(|c| (c.text.as_str(), c.reasoning.as_str()));
+        std::iter::once((self.text.as_str(), self.reasoning.as_str())).chain(others)
+    }
+
+    /// Why the server stopped writing the first choice.
+    pub fn finish(&self) -> Finish {
+        match self.finish_reason.as_deref() {
+            // The responses API has no other word for an answer that ends in calls.
+            Some("completed") if !self.calls.is_empty() => Finish::ToolCalls,
+            word => Finish::of_word(word.unwrap_or("")),
         }
-        let starts = std::iter::once(0).chain(self.calls.iter().map(|c| c.end));
-        let ends = self.calls.iter().map(|c| c.start).chain([self.text.len()]);
-        starts.zip(ends).filter_map(|(start, end)| self.text.get(start..end)).collect::<String>().into()
     }
 }
 
@@ -159,9 +183,9 @@ pub struct AnswerChunk {
     /// When its content was whole in user space: the stamp of the read that brought the last byte of the event's data
     /// (streamed), or of the last read of the body (not streamed). Monotonic.
     pub at_ns: u64,
-    /// Length of [`Answer::text`] with this chunk, bytes.
+    /// Length of the answer text of all choices with this chunk, bytes.
     pub text_end: usize,
-    /// Length of [`Answer::reasoning`] with this chunk, bytes.
+    /// Length of the reasoning of all choices with this chunk, bytes.
     pub reasoning_end: usize,
 }
 
@@ -358,8 +382,8 @@ impl Endpoint {
     /// Reads what came back. Never panics, whatever the bytes.
     ///
     /// Failures are looked for in this order: the transport's, the status, an error the server put inside a good status, an
-    /// answer that is not JSON, an answer without content. A stream that ends on the wire as it should is good even without
-    /// `[DONE]` or a finish reason.
+    /// answer that is not JSON, an answer without content, a stream that ends without a finish reason, an end mark (`[DONE]`, the
+    /// last event of APIs that have one) and counts behind its last choice. Any of these three says that an answer is over.
     pub fn read(&self, exchange: &Exchange) -> Answer {
         answer::read(self.kind, self.rule.as_ref(), exchange)
     }

@@ -4,6 +4,7 @@
 //! piece by piece counts as it came; a whole that adds nothing is no content, so that neither tokens nor the end of the
 //! answer are counted where the server only repeats itself. A server that sends nothing but the whole is read as well.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use serde::Deserialize;
@@ -11,8 +12,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::body::{Field, Fields};
-use super::chunk::{Piece, Text};
-use super::event::{Said, WholePiece, filled, part};
+use super::chunk::{CallPart, Piece, Text};
+use super::event::{Said, filled, part};
 use super::message::{Content, Form, Message, MessageList};
 use super::{Answer, Request};
 
@@ -128,6 +129,8 @@ pub(super) struct Event<'a> {
 #[derive(Debug, Deserialize)]
 struct Whole<'a> {
     #[serde(borrow, default)]
+    id: Text<'a>,
+    #[serde(borrow, default)]
     model: Text<'a>,
     #[serde(borrow, default)]
     status: Text<'a>,
@@ -148,6 +151,8 @@ struct Whole<'a> {
 struct Item<'a> {
     #[serde(rename = "type", borrow, default)]
     kind: Text<'a>,
+    #[serde(borrow, default)]
+    call_id: Text<'a>,
     #[serde(borrow, default)]
     name: Text<'a>,
     #[serde(borrow, default)]
@@ -206,14 +211,18 @@ pub(super) fn said<'a>(
             Said { ends: true, ..said }
         }
         "response.output_item.added" => {
+            let index = Some(number(event.output_index).unwrap_or(0));
             let call = part::<Item<'_>>(event.item).filter(Item::is_call);
-            call.and_then(|c| filled(c.name.0))
-                .map_or_else(Said::default, |name| Said::piece(Piece::call(name)))
+            let call = call.filter(|c| !c.name.0.is_empty());
+            call.map_or_else(Said::default, |c| {
+                Said::piece(Piece::call(CallPart { index, name: c.name.0, ..CallPart::default() }))
+            })
         }
         // What else there is frames the texts, or names the model once more.
         _ if kind.starts_with("response.") => {
             let whole = part::<Whole<'_>>(event.response);
-            Said { model: whole.and_then(|w| filled(w.model.0)), ..Said::default() }
+            let (model, id) = whole.map_or((None, None), |w| (filled(w.model.0), filled(w.id.0)));
+            Said { model, id, ..Said::default() }
         }
         "keepalive" | "ping" => Said::default(),
         _ => Said::foreign(if kind.is_empty() { &event.object.0 } else { kind }),
@@ -222,11 +231,10 @@ pub(super) fn said<'a>(
 
 /// The text of an event, unless it was read before.
 fn carried<'a>(carrier: Carrier, is_whole: bool, event: Event<'a>, parts: &mut Parts) -> Option<Piece<'a>> {
-    let number = |raw: Option<&RawValue>| raw.and_then(|r| r.get().parse().ok()).unwrap_or(0);
-    let item = number(event.output_index);
+    let item = number(event.output_index).unwrap_or(0);
     let place = match carrier {
-        Carrier::Text | Carrier::Refusal | Carrier::Reasoning => number(event.content_index),
-        Carrier::Summary => number(event.summary_index),
+        Carrier::Text | Carrier::Refusal | Carrier::Reasoning => number(event.content_index).unwrap_or(0),
+        Carrier::Summary => number(event.summary_index).unwrap_or(0),
         Carrier::Call => 0,
     };
     let text = filled(match (is_whole, carrier) {
@@ -246,8 +254,12 @@ fn carried<'a>(carrier: Carrier, is_whole: bool, event: Event<'a>, parts: &mut P
     Some(match carrier {
         Carrier::Text | Carrier::Refusal => Piece::prose(text),
         Carrier::Reasoning | Carrier::Summary => Piece::reasoning(text),
-        Carrier::Call => Piece::call(text),
+        Carrier::Call => Piece::call(CallPart { index: Some(item), arguments: text, ..CallPart::default() }),
     })
+}
+
+fn number(raw: Option<&RawValue>) -> Option<i64> {
+    raw?.get().parse().ok()
 }
 
 /// What the answer as an object says; its texts only with `texts`. An answer that stopped at a limit is an answer.
@@ -265,9 +277,10 @@ fn whole_said(whole: Whole<'_>, texts: bool) -> Said<'_> {
     });
     let reason = part::<Details<'_>>(whole.incomplete_details).and_then(|d| filled(d.reason.0));
     Said {
-        piece: if texts { content(part(whole.output), &whole.output_text.0) } else { None },
+        piece: if texts { content(part(whole.output), whole.output_text.0) } else { None },
         usage: part(whole.usage),
         model: filled(whole.model.0),
+        id: filled(whole.id.0),
         finish_reason: reason.or_else(|| filled(whole.status.0)),
         error,
         ends: true,
@@ -276,15 +289,15 @@ fn whole_said(whole: Whole<'_>, texts: bool) -> Said<'_> {
 }
 
 /// All texts of an answer's output; the convenience field only where the output has none.
-fn content(output: Option<Vec<&RawValue>>, output_text: &str) -> Option<Piece<'static>> {
-    let mut piece = WholePiece::default();
+fn content<'a>(output: Option<Vec<&'a RawValue>>, output_text: Cow<'a, str>) -> Option<Piece<'a>> {
+    let mut piece = Piece::default();
     for item in output.into_iter().flatten().filter_map(|raw| part::<Item<'_>>(Some(raw))) {
         match &*item.kind.0 {
             "message" => {
                 for part in items(item.content) {
                     match &*part.kind.0 {
-                        "output_text" => piece.prose.push_str(&part.text.0),
-                        "refusal" => piece.prose.push_str(&part.refusal.0),
+                        "output_text" => piece.prose += part.text.0,
+                        "refusal" => piece.prose += part.refusal.0,
                         _ => {}
                     }
                 }
@@ -292,21 +305,25 @@ fn content(output: Option<Vec<&RawValue>>, output_text: &str) -> Option<Piece<'s
             "reasoning" => {
                 let thoughts = items(item.content).filter(|p| p.kind.0 == "reasoning_text");
                 let before = piece.reasoning.len();
-                piece.reasoning.extend(thoughts.map(|p| p.text.0));
+                thoughts.for_each(|p| piece.reasoning += p.text.0);
                 if piece.reasoning.len() == before {
-                    piece.reasoning.extend(items(item.summary).map(|p| p.text.0));
+                    items(item.summary).for_each(|p| piece.reasoning += p.text.0);
                 }
             }
-            _ if item.is_call() => {
-                for text in [&item.name, &item.arguments, &item.input] {
-                    piece.calls.push_str(&text.0);
-                }
-            }
+            _ if item.is_call() => piece.calls.push(CallPart {
+                id: item.call_id.0,
+                name: item.name.0,
+                arguments: item.arguments.0 + item.input.0,
+                is_whole: true,
+                ..CallPart::default()
+            }),
             _ => {}
         }
     }
-    let piece = piece.take();
-    piece.or_else(|| (!output_text.is_empty()).then(|| Piece::prose(output_text.to_owned().into())))
+    if piece.is_silent() {
+        piece = Piece::prose(output_text);
+    }
+    (!piece.is_silent()).then_some(piece)
 }
 
 fn items(raw: Option<&RawValue>) -> impl Iterator<Item = Item<'_>> {
