@@ -121,6 +121,7 @@ fn endpoint(settings: &Settings, plan: &Plan) -> Map<String, Json> {
         (Id::ClientKey, "client_key"),
         (Id::LegacyMaxTokens, "use_legacy_max_tokens"),
         (Id::ServerTokenCount, "use_server_token_count"),
+        (Id::PerChunkUsage, "per_chunk_usage"),
         (Id::SessionHeader, "session_header"),
         (Id::MaxResponseBytes, "max_response_bytes"),
         (Id::ReceiveStamps, "receive_stamps"),

@@ -178,6 +178,9 @@ options! {
         Default::Is("/stop_profile"), Group::Endpoint, "Path on the server that stops its profiler. Asks for --server-profiler.");
     ServerProfilerTimeout(&["server-profiler-timeout-seconds"], "endpoint.server_profiler.timeout_seconds", ABOVE_ZERO,
         Default::Is("30"), Group::Endpoint, "Longest that either request may take. Asks for --server-profiler.");
+    PerChunkUsage(&["per-chunk-usage"], "endpoint.per_chunk_usage", Kind::Bool, Default::Is("false"), Group::Endpoint,
+        "Ask the server for its counts with every chunk (stream_options.continuous_usage_stats), and take the inter-token latency \
+         over the tokens behind those of the first chunk.");
     SessionHeader(&["session-header"], "endpoint.session_header", Kind::Text, Default::Is("X-Correlation-ID"), Group::Endpoint,
         "Name of the header that carries a session's id.");
     MaxResponseBytes(&["max-response-bytes"], "endpoint.max_response_bytes", Kind::Bytes { min: 1024, max: (1 << 32) - 1 },

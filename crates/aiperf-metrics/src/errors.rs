@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use aiperf_core::outcome::Failure;
+use aiperf_core::outcome::{Failure, FailureKind, Stage};
+
+use crate::alike::without_volatile;
 
 /// Most groups kept; a server that words every failure differently must not fill the memory. Late ones are counted by code and type alone,
 /// the very last together.
@@ -20,19 +22,25 @@ pub fn is_context_overflow(failure: &Failure) -> bool {
     OVERFLOWS.iter().any(|words| message.contains(words))
 }
 
-/// Equal failures.
+/// Failures that are alike.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ErrorGroup {
     /// The first of them.
     pub failure: Failure,
     /// How many.
     pub count: u64,
+    /// How many of them might not fail when they are tried again.
+    pub retryable: u64,
+    /// Where they broke, in order of first sight, and how many there.
+    pub stages: Vec<(Stage, u64)>,
+    /// Whether their words differ in ids, times or numbers: `failure` is one example.
+    pub varies: bool,
 }
 
-type Key = (Option<i64>, String, String);
+type Key = (FailureKind, Option<i64>, String, String);
 
-/// Counts failures by code, type and message, in order of first sight. Cancelled requests are in it too, worded as a
-/// failure, as in AIPerf's files.
+/// Counts failures by kind, code, type and message, in order of first sight. What changes from request to request in a server's
+/// own words does not tell them apart. Cancelled requests are in it too, worded as a failure, as in AIPerf's files.
 #[derive(Debug, Clone, Default)]
 pub struct ErrorSummary {
     groups: Vec<ErrorGroup>,
@@ -42,13 +50,20 @@ pub struct ErrorSummary {
 impl ErrorSummary {
     /// Counts one failure.
     pub fn add(&mut self, failure: &Failure) {
-        self.add_many(failure, 1);
+        let group = ErrorGroup {
+            failure: failure.clone(),
+            count: 1,
+            retryable: u64::from(failure.retryable),
+            stages: vec![(failure.stage, 1)],
+            varies: false,
+        };
+        self.add_group(group);
     }
 
     /// Takes in what another reader counted; its groups come after ours.
     pub fn merge(&mut self, other: &Self) {
         for group in &other.groups {
-            self.add_many(&group.failure, group.count);
+            self.add_group(group.clone());
         }
     }
 
@@ -57,25 +72,47 @@ impl ErrorSummary {
         &self.groups
     }
 
-    fn add_many(&mut self, failure: &Failure, count: u64) {
-        let mut key = (failure.code, failure.type_name.clone(), failure.message.clone());
+    fn add_group(&mut self, mut group: ErrorGroup) {
+        let failure = &group.failure;
+        let mut key = (failure.kind, failure.code, failure.type_name.clone(), words(failure));
         if !self.index.contains_key(&key) {
             // The last tenth is for groups without a message of their own.
             if self.groups.len() >= MAX_GROUPS - MAX_GROUPS / 10 {
-                OTHER_MESSAGES.clone_into(&mut key.2);
+                OTHER_MESSAGES.clone_into(&mut key.3);
+                OTHER_MESSAGES.clone_into(&mut group.failure.message);
             }
             if self.groups.len() >= MAX_GROUPS - 1 && !self.index.contains_key(&key) {
-                key = (None, OTHER_TYPES.to_owned(), OTHER_MESSAGES.to_owned());
+                key = (FailureKind::ServerError, None, OTHER_TYPES.to_owned(), OTHER_MESSAGES.to_owned());
+                group.failure.kind = FailureKind::ServerError;
+                group.failure.code = None;
+                OTHER_TYPES.clone_into(&mut group.failure.type_name);
             }
         }
-        if let Some(at) = self.index.get(&key) {
-            self.groups[*at].count += count;
-        } else {
-            let (code, type_name, message) = key.clone();
+        let Some(at) = self.index.get(&key) else {
             self.index.insert(key, self.groups.len());
-            let failure = Failure { code, type_name, message, ..*failure };
-            self.groups.push(ErrorGroup { failure, count });
+            self.groups.push(group);
+            return;
+        };
+        let ours = &mut self.groups[*at];
+        ours.count += group.count;
+        ours.retryable += group.retryable;
+        ours.varies |= group.varies || ours.failure.message != group.failure.message;
+        for (stage, count) in group.stages {
+            match ours.stages.iter_mut().find(|(known, _)| *known == stage) {
+                Some((_, known)) => *known += count,
+                None => ours.stages.push((stage, count)),
+            }
         }
+    }
+}
+
+/// What tells failures of one kind, code and type apart. Our own sentences hold nothing that changes, and addresses that do not.
+fn words(failure: &Failure) -> String {
+    match failure.kind {
+        FailureKind::HttpStatus | FailureKind::ServerError | FailureKind::Malformed | FailureKind::Empty => {
+            without_volatile(&failure.message)
+        }
+        _ => failure.message.clone(),
     }
 }
 
@@ -92,7 +129,6 @@ mod tests {
         assert!(says("Prompt is too long: 9 > 8"));
         assert!(!says("the text is too long") && !says(""));
     }
-    use aiperf_core::outcome::{FailureKind, Stage};
 
     fn failure(code: i64, message: &str) -> Failure {
         Failure {
@@ -101,7 +137,8 @@ mod tests {
             code: Some(code),
             type_name: "Internal Server Error".to_owned(),
             message: message.to_owned(),
-            retryable: false,
+            retryable: code == 503,
+            server_code: None,
         }
     }
 
@@ -122,10 +159,51 @@ mod tests {
     }
 
     #[test]
+    fn what_changes_from_request_to_request_makes_no_group() {
+        let mut errors = ErrorSummary::default();
+        for (id, stage) in
+            [("1f2e3d4c5b", Stage::Answer), ("0a9b8c7d6e", Stage::InStream), ("aaaa1111bb", Stage::Answer)]
+        {
+            errors
+                .add(&Failure { stage, ..failure(503, &format!("request {id} waited {} ms", id.len() * 7)) });
+        }
+        errors.add(&failure(503, "the model `llama-3-8b` is not there"));
+        errors.add(&failure(503, "the model `llama-3-70b` is not there"));
+        let groups = errors.groups();
+        assert_eq!(groups.len(), 3);
+        assert_eq!((groups[0].count, groups[0].retryable, groups[0].varies), (3, 3, true));
+        assert_eq!(groups[0].failure.message, "request 1f2e3d4c5b waited 70 ms", "one example");
+        assert_eq!(groups[0].stages, [(Stage::Answer, 2), (Stage::InStream, 1)]);
+        assert!(!groups[1].varies);
+        // Our own words name addresses: two servers that refuse are two matters.
+        let refused = |port: u16| Failure {
+            kind: FailureKind::Connect,
+            ..failure(0, &format!("cannot connect to 127.0.0.1:{port}"))
+        };
+        let mut errors = ErrorSummary::default();
+        errors.add(&refused(8001));
+        errors.add(&refused(8002));
+        assert_eq!(errors.groups().len(), 2);
+        let mut both = errors.clone();
+        both.merge(&errors);
+        assert_eq!(both.groups().iter().map(|g| (g.count, g.varies)).collect::<Vec<_>>(), [(2, false); 2]);
+    }
+
+    /// A word of letters alone for each number.
+    fn word(mut i: i64) -> String {
+        let mut word = String::new();
+        while i > 0 {
+            word.push((b'a' + (i % 26) as u8) as char);
+            i /= 26;
+        }
+        word
+    }
+
+    #[test]
     fn a_flood_of_messages_stays_bounded_and_adds_up() {
         let mut errors = ErrorSummary::default();
         for i in 0..5000 {
-            errors.add(&failure(500 + i % 7, &format!("request {i}")));
+            errors.add(&failure(500 + i % 7, &format!("request {}", word(i))));
         }
         for i in 0..5000 {
             errors.add(&failure(i, "x"));

@@ -2,6 +2,7 @@
 
 use aiperf_core::exchange::{Exchange, ReadMark};
 use aiperf_core::outcome::{Finish, Outcome};
+use aiperf_core::spec_decode::SpecDecode;
 use aiperf_core::ticket::Ticket;
 use aiperf_core::usage::Usage;
 
@@ -60,6 +61,10 @@ pub struct Facts {
     /// Time of each token behind the one before it, nanoseconds, where somebody looked how many tokens each chunk has
     /// ([`token_gaps`](crate::token_gaps)).
     pub token_gaps: Vec<u64>,
+    /// Tokens of the first chunk as the server counts them; only where each chunk was asked for its counts.
+    pub first_chunk_tokens: Option<u64>,
+    /// What the server tells of speculative decoding.
+    pub spec_decode: Option<SpecDecode>,
     /// Why the server stopped.
     pub finish: Finish,
     /// The server refused it because it is longer than the model's context.

@@ -4,6 +4,7 @@
 //! predecessor is `None`.
 
 use aiperf_core::outcome::Outcome;
+use aiperf_core::spec_decode::SpecDecode;
 use aiperf_core::usage::Usage;
 
 use crate::facts::{ChunkFact, Facts};
@@ -43,13 +44,19 @@ pub(crate) fn decode_duration(f: &Facts) -> Option<u64> {
     request_latency(f)?.checked_sub(time_to_first_token(f)?)
 }
 
-/// Nanoseconds per token.
+/// Nanoseconds per token behind those of the first chunk.
 pub(crate) fn inter_token_latency(f: &Facts) -> Option<f64> {
     let osl = output_sequence_length(f)?;
     if osl < 2 {
         return None;
     }
-    Some(decode_duration(f)? as f64 / (osl - 1) as f64)
+    let first = f.first_chunk_tokens.filter(|first| fits_first_chunk(*first, osl)).unwrap_or(1);
+    Some(decode_duration(f)? as f64 / (osl - first) as f64)
+}
+
+/// Whether the first chunk of an answer of `osl` tokens can have had `first` of them, with some left to come.
+pub const fn fits_first_chunk(first: u64, osl: u64) -> bool {
+    1 <= first && first < osl
 }
 
 pub(crate) fn inter_chunk_latency(f: &Facts) -> Option<Vec<u64>> {
@@ -100,6 +107,15 @@ pub(crate) fn osl_mismatch(f: &Facts) -> Option<u64> {
 /// Whether the answer ended before the length asked for, beyond the tolerance; `None` when one of the two is unknown.
 pub(crate) fn ended_early(f: &Facts) -> Option<bool> {
     Some(osl_mismatch(f)? == 1 && output_sequence_length(f)? < f.requested_osl?)
+}
+
+pub(crate) fn spec<T>(f: &Facts, part: impl FnOnce(&SpecDecode) -> Option<T>) -> Option<T> {
+    part(f.spec_decode.as_ref()?)
+}
+
+/// Tokens that came of it over tokens that were looked at: each step gives one token beside the accepted ones.
+pub(crate) fn accepted_per_verified(s: &SpecDecode) -> Option<f64> {
+    per((s.accepted + s.steps) as f64, (s.drafted + s.steps) as f64)
 }
 
 pub(crate) fn usage(f: &Facts, part: fn(&Usage) -> Option<u64>) -> Option<u64> {
@@ -220,6 +236,53 @@ mod tests {
     }
 
     #[test]
+    fn the_first_chunk_s_own_tokens_are_no_pace() {
+        let of = |first, osl| {
+            let facts = Facts {
+                first_chunk_tokens: first,
+                output_tokens: Some(osl),
+                reasoning_tokens: None,
+                ..example()
+            };
+            inter_token_latency(&facts)
+        };
+        // 80 ms ÷ (40 − 4), and ÷ 39 without a count that fits.
+        near(of(Some(4), 40), 80e6 / 36.0);
+        for first in [None, Some(0), Some(40), Some(41)] {
+            near(of(first, 40), 80e6 / 39.0);
+        }
+        near(of(Some(1), 2), 80e6);
+        assert_eq!(of(Some(1), 1), None);
+    }
+
+    #[test]
+    fn rules_of_speculative_decoding() {
+        let stats = SpecDecode {
+            mean_acceptance_length: 2.5,
+            draft_acceptance_rate: 0.5,
+            histogram: vec![2, 3, 3, 2],
+            accepted: 15,
+            drafted: 30,
+            steps: 10,
+            width: Some(3),
+            per_step_accepted: None,
+            per_step_drafted: None,
+        };
+        let f = Facts { spec_decode: Some(stats), ..example() };
+        let value = |tag: &str| match crate::table::find(tag).expect(tag).compute {
+            crate::spec::Compute::Record(rule) => rule(&f),
+            _ => panic!("{tag} is per request"),
+        };
+        use crate::spec::Value::{Int, Real};
+        assert_eq!(value("spec_decode_acceptance_length"), Some(Real(2.5)));
+        assert_eq!(value("spec_decode_draft_acceptance_rate"), Some(Real(50.0)));
+        assert_eq!(value("spec_decode_accepted_per_verified"), Some(Real(0.625))); // 25 ÷ 40
+        assert_eq!(value("spec_decode_steps"), Some(Int(10)));
+        assert_eq!(value("spec_decode_accepted_draft_tokens"), Some(Int(15)));
+        assert_eq!(value("spec_decode_draft_tokens"), Some(Int(30)));
+    }
+
+    #[test]
     fn what_is_missing_makes_no_value() {
         let bare = Facts {
             chunks: vec![],
@@ -308,10 +371,20 @@ mod tests {
             tokens(),
             tokens(),
             tokens(),
+            proptest::option::of(0u64..8),
             proptest::option::of(usage),
         )
             .prop_map(
-                |(start_ns, gaps, isl, output_tokens, reasoning_tokens, requested_osl, usage)| {
+                |(
+                    start_ns,
+                    gaps,
+                    isl,
+                    output_tokens,
+                    reasoning_tokens,
+                    requested_osl,
+                    first_chunk_tokens,
+                    usage,
+                )| {
                     let mut at_ns = start_ns;
                     let chunks = gaps
                         .into_iter()
@@ -331,6 +404,7 @@ mod tests {
                         output_tokens,
                         reasoning_tokens,
                         requested_osl,
+                        first_chunk_tokens,
                         usage,
                         wire: crate::facts::WireFacts::default(),
                         ..Facts::default()
@@ -350,7 +424,11 @@ mod tests {
             n => Some(n as f64),
         };
         let decode = first.zip(last).map(|(first, last)| last - first);
-        let itl = decode.zip(osl.filter(|n| *n >= 2.0)).map(|(d, n)| d / (n - 1.0));
+        let first_tokens = |n: f64| match f.first_chunk_tokens {
+            Some(first) if first >= 1 && (first as f64) < n => first as f64,
+            _ => 1.0,
+        };
+        let itl = decode.zip(osl.filter(|n| *n >= 2.0)).map(|(d, n)| d / (n - first_tokens(n)));
         let pct = |theirs: Option<u64>, ours: Option<f64>| {
             theirs.zip(ours.filter(|n| *n > 0.0)).map(|(t, o)| (t as f64 - o).abs() / o * 100.0)
         };

@@ -19,6 +19,7 @@
 //! more than its first 2²⁰ values there and what comes then goes to a file, so memory is bounded whatever the number of requests.
 //! Percentiles of long columns are selected in passes over the column, without a copy.
 
+mod alike;
 mod breakdown;
 mod column;
 mod derived;
@@ -57,7 +58,7 @@ pub use derived::Context;
 pub use errors::{ErrorGroup, ErrorSummary, MAX_GROUPS, is_context_overflow};
 pub use explain::{Elsewhere, Explanation, TOOLS, explain, public_metrics};
 pub use facts::{Capabilities, ChunkFact, Facts, Place, TrafficFacts, WireFacts};
-pub use formulas::osl_tolerance;
+pub use formulas::{fits_first_chunk, osl_tolerance};
 pub use intervals::{Interval, LEVEL, MetricUncertainty, QUANTILES, Uncertainty, least_count};
 pub use lengths::{Agreement, LengthDifference, LengthFacts, LengthLedger, LengthSummary};
 pub use load::{
@@ -77,7 +78,7 @@ pub use statistics::{Distribution, PERCENTILES, PartStats, STAT_NAMES, pairwise_
 pub use steady::{NotSteady, Steadiness, SteadyState};
 pub use store::{Disk, DiskProblem};
 pub use stream::{token_gaps, tokens_of_chunks};
-pub use summary::{EarlyEnds, Row, Stats, Summary, Window};
+pub use summary::{EarlyEnds, Finishes, Row, Stats, Summary, Window};
 pub use table::{METRICS, find, index_of};
 pub use tally::Tally;
 pub use target::{TargetRecorder, TargetSummary};

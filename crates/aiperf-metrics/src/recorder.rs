@@ -19,7 +19,7 @@ use crate::slo::Objective;
 use crate::spec::{Compute, Flags, Fold, MetricSpec, Value};
 use crate::statistics::{PERCENTILES, PartStats, nearest_rank};
 use crate::store::Disk;
-use crate::summary::{EarlyEnds, Row, Stats, Summary, Window};
+use crate::summary::{EarlyEnds, Finishes, Row, Stats, Summary, Window};
 use crate::table::METRICS;
 use crate::tally::{Ledger, Tally};
 
@@ -71,6 +71,8 @@ pub struct Recorder {
     network_rtt_ns: Option<f64>,
     /// Which request each value is of, when slices of time are wanted.
     trace: Option<Trace>,
+    finishes: Finishes,
+    acceptance_histogram: Vec<u64>,
 }
 
 impl Recorder {
@@ -109,6 +111,8 @@ impl Recorder {
             is_replay: false,
             network_rtt_ns: None,
             trace: None,
+            finishes: Finishes::default(),
+            acceptance_histogram: Vec::new(),
         }
     }
 
@@ -169,6 +173,11 @@ impl Recorder {
             Outcome::Lost | Outcome::Unsent => return RecordValues::default(),
         };
         self.rows.push(&RequestRow::of(facts));
+        if !errors {
+            self.finishes.add(facts.finish);
+            let steps = facts.spec_decode.as_ref().map_or(&[][..], |s| &s.histogram);
+            add_places(&mut self.acceptance_histogram, steps);
+        }
         if let Some(early) = formulas::ended_early(facts).filter(|_| !errors) {
             self.early.compared += 1;
             self.early.early += u64::from(early);
@@ -270,6 +279,8 @@ impl Recorder {
         for (ours, theirs) in self.slos.iter_mut().zip(&other.slos) {
             ours.met += theirs.met;
         }
+        self.finishes.merge(&other.finishes);
+        add_places(&mut self.acceptance_histogram, &other.acceptance_histogram);
         for ((spec, ours), theirs) in METRICS.iter().zip(&mut self.cells).zip(other.cells) {
             match (ours, theirs) {
                 (Cell::Int(ours), Cell::Int(theirs)) => ours.append(theirs),
@@ -367,7 +378,16 @@ impl Recorder {
             })
             .collect();
         let slos = self.slos.iter().map(|slo| slo.attainment(self.tally.ended())).collect();
-        Summary { rows, tally: self.tally, window, early: self.early, slos, over_time }
+        Summary {
+            rows,
+            tally: self.tally,
+            window,
+            early: self.early,
+            slos,
+            over_time,
+            finishes: self.finishes,
+            acceptance_histogram: self.acceptance_histogram.clone(),
+        }
     }
 
     fn over_time(&self, window: Window) -> Option<OverTime> {
@@ -428,6 +448,12 @@ impl Recorder {
         self.rows.iter().filter_map(|row| rule(&row)).for_each(|v| column.push(v));
         column.distribution().filter(|_| self.rows.is_readable())
     }
+}
+
+/// Adds `counts` to `sums`, place by place.
+fn add_places(sums: &mut Vec<u64>, counts: &[u64]) {
+    sums.resize(sums.len().max(counts.len()), 0);
+    sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
 }
 
 fn distribution(unit: crate::Unit, values: crate::Distribution, factor: Option<f64>) -> Stats {
@@ -726,6 +752,7 @@ mod tests {
                 "scheduled_request_count",
                 "sent_request_count",
                 "unsent_request_count",
+                "failed_request_count",
                 "cancelled_request_count",
                 "lost_request_count"
             ]

@@ -105,6 +105,8 @@ pub enum ConsoleGroup {
     Usage,
     /// `LLM Metrics`.
     Main,
+    /// `LLM Metrics: Spec Decode`.
+    SpecDecode,
 }
 
 /// Properties of a metric, a set.

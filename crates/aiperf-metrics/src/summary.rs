@@ -1,5 +1,7 @@
 //! Statistics of a whole phase.
 
+use aiperf_core::outcome::Finish;
+
 use crate::over_time::OverTime;
 use crate::slo::Attainment;
 use crate::spec::MetricSpec;
@@ -119,6 +121,34 @@ pub struct EarlyEnds {
     pub early: u64,
 }
 
+/// How many whole answers ended for which reason.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Finishes([u64; Finish::ALL.len()]);
+
+impl Finishes {
+    /// Counts one answer.
+    pub fn add(&mut self, finish: Finish) {
+        self.0[finish as usize] += 1;
+    }
+
+    /// Takes in what others counted.
+    pub fn merge(&mut self, other: &Self) {
+        for (ours, theirs) in self.0.iter_mut().zip(other.0) {
+            *ours += theirs;
+        }
+    }
+
+    /// Every reason with its count, in the order of [`Finish::ALL`].
+    pub fn all(&self) -> impl Iterator<Item = (Finish, u64)> {
+        Finish::ALL.into_iter().zip(self.0)
+    }
+
+    /// The reasons that some answer ended for.
+    pub fn seen(&self) -> impl Iterator<Item = (Finish, u64)> {
+        self.all().filter(|(_, count)| *count > 0)
+    }
+}
+
 /// Everything known of a phase.
 #[derive(Debug, Clone)]
 pub struct Summary {
@@ -134,6 +164,11 @@ pub struct Summary {
     pub slos: Vec<Attainment>,
     /// Load over time; absent when nothing was sent.
     pub over_time: Option<OverTime>,
+    /// Why whole answers ended.
+    pub finishes: Finishes,
+    /// Of speculative decoding over all whole answers: place j holds the number of steps that accepted exactly j draft tokens. Empty where
+    /// no server tells.
+    pub acceptance_histogram: Vec<u64>,
 }
 
 impl Summary {

@@ -101,7 +101,7 @@ metrics! {
     "decode_duration", "Decode Duration", "Decode Duration"; Nanoseconds -> Milliseconds; [STREAMING TOKENS]; Main 350;
         "request_latency − time_to_first_token."; int rule::decode_duration;
     "inter_token_latency", "Inter Token Latency", "ITL"; Nanoseconds -> Milliseconds; [STREAMING TOKENS]; Main 400;
-        "decode_duration ÷ (output_sequence_length − 1); needs two tokens."; real rule::inter_token_latency;
+        "decode_duration ÷ (output_sequence_length − 1); needs two tokens. With --per-chunk-usage, − the tokens of the first chunk, as the server counts them."; real rule::inter_token_latency;
     "inter_chunk_latency", "Inter Chunk Latency", "ICL"; Nanoseconds -> Milliseconds; [STREAMING TOKENS]; None 0;
         "Gaps between consecutive content chunks, pooled over all requests."; list rule::inter_chunk_latency;
     "output_token_throughput_per_user", "Output Token Throughput Per User", "Output TPS/User"; TokensPerSecondPerUser -> TokensPerSecondPerUser; [STREAMING TOKENS LARGER_IS_BETTER]; Main 500;
@@ -242,6 +242,8 @@ metrics! {
         "Requests handed to the wire: completed + failed + cancelled + lost."; derived |c| Some(c.tally().sent as f64);
     "unsent_request_count", "Unsent Requests", "Unsent"; Requests -> Requests; [NO_RECORDS OURS]; None 0;
         "Scheduled and never sent."; derived |c| Some(c.tally().unsent as f64);
+    "failed_request_count", "Failed Requests", "Failed"; Requests -> Requests; [NO_RECORDS OURS]; None 0;
+        "Sent and not answered as they should be; error_request_count counts the cancelled ones too."; derived |c| Some(c.tally().failed as f64);
     "cancelled_request_count", "Cancelled Requests", "Cancelled"; Requests -> Requests; [NO_RECORDS OURS]; None 0;
         "Dropped by us on purpose; error_request_count counts them too."; derived |c| Some(c.tally().cancelled as f64);
     "lost_request_count", "Lost Requests", "Lost"; Requests -> Requests; [NO_RECORDS OURS]; None 0;
@@ -324,6 +326,30 @@ metrics! {
         "Σ usage_rejected_prediction_tokens."; total "usage_rejected_prediction_tokens";
     "total_usage_total_tokens", "Total Usage Total Tokens", "Total Usage Total"; Tokens -> Tokens; [TOKENS LARGER_IS_BETTER]; Usage 2200;
         "Σ usage_total_tokens."; total "usage_total_tokens";
+
+    // What the server tells of speculative decoding, where it does.
+    "spec_decode_acceptance_length", "Acceptance Length", "Acceptance Length"; Ratio -> Ratio; [LARGER_IS_BETTER]; SpecDecode 5000;
+        "Mean tokens of a verify step, as the server says: 1 + accepted ÷ steps."; real |f: &crate::Facts| rule::spec(f, |s| Some(s.mean_acceptance_length));
+    "spec_decode_draft_acceptance_rate", "Draft Acceptance Rate", "Draft Accept Rate"; Percent -> Percent; [LARGER_IS_BETTER]; SpecDecode 5020;
+        "100 · accepted ÷ proposed draft tokens, as the server says."; real |f: &crate::Facts| rule::spec(f, |s| Some(100.0 * s.draft_acceptance_rate));
+    "spec_decode_accepted_per_verified", "Accepted per Verified", "Accepted / Verified"; Ratio -> Ratio; [LARGER_IS_BETTER]; SpecDecode 5030;
+        "(spec_decode_accepted_draft_tokens + spec_decode_steps) ÷ (spec_decode_draft_tokens + spec_decode_steps)."; real |f: &crate::Facts| rule::spec(f, rule::accepted_per_verified);
+    "spec_decode_steps", "Spec Decode Steps", "Spec Decode Steps"; Count -> Count; []; SpecDecode 5040;
+        "Verify steps, as the server counts them."; int |f: &crate::Facts| rule::spec(f, |s| Some(s.steps));
+    "spec_decode_accepted_draft_tokens", "Accepted Draft Tokens", "Accepted Draft"; Tokens -> Tokens; []; None 5050;
+        "Draft tokens that were accepted, as the server counts them."; int |f: &crate::Facts| rule::spec(f, |s| Some(s.accepted));
+    "spec_decode_draft_tokens", "Draft Tokens", "Draft Tokens"; Tokens -> Tokens; []; None 5060;
+        "Draft tokens that were proposed, as the server counts them."; int |f: &crate::Facts| rule::spec(f, |s| Some(s.drafted));
+    "total_spec_decode_steps", "Total Spec Decode Steps", "Total Spec Decode Steps"; Count -> Count; []; None 5140;
+        "Σ spec_decode_steps."; total "spec_decode_steps";
+    "total_accepted_draft_tokens", "Total Accepted Draft Tokens", "Total Accepted Draft"; Tokens -> Tokens; []; None 5150;
+        "Σ spec_decode_accepted_draft_tokens."; total "spec_decode_accepted_draft_tokens";
+    "total_draft_tokens", "Total Draft Tokens", "Total Draft"; Tokens -> Tokens; []; None 5160;
+        "Σ spec_decode_draft_tokens."; total "spec_decode_draft_tokens";
+    "spec_decode_token_weighted_acceptance_length", "Token-Weighted Acceptance Length", "Token-Wtd Accept Len"; Ratio -> Ratio; [LARGER_IS_BETTER]; SpecDecode 5010;
+        "1 + total_accepted_draft_tokens ÷ total_spec_decode_steps."; derived |c| Some(1.0 + c.sum("spec_decode_accepted_draft_tokens")? / c.sum("spec_decode_steps")?);
+    "spec_decode_overall_draft_acceptance_rate", "Overall Draft Acceptance Rate", "Overall Draft Accept Rate"; Percent -> Percent; [LARGER_IS_BETTER]; SpecDecode 5025;
+        "100 · total_accepted_draft_tokens ÷ total_draft_tokens."; derived |c| Some(100.0 * c.sum("spec_decode_accepted_draft_tokens")? / c.sum("spec_decode_draft_tokens")?);
 
     // Over time. The place in the console is AIPerf's.
     "effective_concurrency", "Effective Concurrency", "Effective Concurrency"; Requests -> Requests; [NO_RECORDS]; Effective 10;

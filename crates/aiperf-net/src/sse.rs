@@ -421,6 +421,65 @@ mod tests {
         proptest::collection::vec(piece, 0..40).prop_map(|p| p.concat())
     }
 
+    /// Forms that servers and proxies send, beside those of the tests above.
+    const FORMS: [&[u8]; 14] = [
+        b"data: a\n\ndata: b\n\ndata: [DONE]\n\n",
+        b"data: a\r\n\r\ndata: b\r\n\r\ndata: [DONE]\r\n\r\n",
+        b"data: a\r\rdata: b\r\rdata: [DONE]\r\r",
+        b"\xef\xbb\xbfdata: a\r\n\ndata: b\n\r\n",
+        b"\xef\xbbdata: a\n\n",
+        b": ping\n\n:\n\n: OPENROUTER PROCESSING\n\ndata: a\n\n",
+        b"event: error\r\ndata: {\"a\":1}\r\nid: 7\r\nretry: 10\r\n\r\ndata: b",
+        b"data: {\"a\":\ndata: 1}\n\ndata:\ndata\ndata: \n\n",
+        b"data:{\"t\":\"x\ny\"}\n\n\n\n\ndata: [done]",
+        b"id\ndata\nevent\n\n",
+        b"data: a\n\ndata: half of an ev",
+        b"data: \xff\xfe\n\ndata: \xe6\xb2\xb3\n\n",
+        b"\r\n\r\n\r\n",
+        b"",
+    ];
+
+    #[test]
+    fn every_form_is_the_same_cut_at_every_byte_or_at_any_two() {
+        for form in FORMS {
+            let expected = whole(form);
+            let each: Vec<usize> = (1..=form.len()).collect();
+            assert_eq!(in_steps(form, &each), expected, "{form:?} byte by byte");
+            for first in 0..=form.len() {
+                for second in first..=form.len() {
+                    assert_eq!(
+                        in_steps(form, &[first, second]),
+                        expected,
+                        "{form:?} cut at {first} and {second}"
+                    );
+                }
+            }
+            let texts: Vec<Vec<u8>> = expected.into_iter().filter_map(|e| e.0).collect();
+            assert_eq!(texts, by_the_book(form), "{form:?}");
+        }
+    }
+
+    #[test]
+    fn a_gigantic_event_is_one_event_and_is_looked_at_once() {
+        let text = "x".repeat(8 << 20);
+        let stream = format!("data: {text}\n\ndata: [DONE]\n\n").into_bytes();
+        let mut scanner = SseScanner::new();
+        let mut seen = Vec::new();
+        // Pieces so small that a scanner that began anew each time would look at 64 GiB.
+        for end in (0..stream.len()).step_by(1 << 10).chain([stream.len()]) {
+            let before = scanner.pos;
+            while let Some(event) = scanner.next(&stream[..end], false) {
+                seen.push((event.data().map(|d| d.len()), event.is_done()));
+            }
+            assert!(scanner.pos >= before, "it never goes back");
+        }
+        assert_eq!(seen, [(Some(text.len()), false), (Some(6), true)]);
+        let lines = "data: y\n".repeat(100_000) + "\n";
+        let mut scanner = SseScanner::new();
+        let event = scanner.next(lines.as_bytes(), true).expect("an event");
+        assert_eq!(event.data().map(|d| d.len()), Some(199_999));
+    }
+
     proptest! {
         #[test]
         fn events_do_not_depend_on_the_cuts(bytes in stream(), cuts in proptest::collection::vec(0usize..200, 0..12)) {

@@ -115,8 +115,9 @@ mod tests {
             type_name: type_name.to_owned(),
             message: message.to_owned(),
             retryable: false,
+            server_code: None,
         };
-        ErrorGroup { failure, count: 1 }
+        ErrorGroup { failure, count: 1, retryable: 0, stages: vec![(Stage::Answer, 1)], varies: false }
     }
 
     #[test]

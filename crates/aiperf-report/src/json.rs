@@ -5,7 +5,7 @@
 //! tally and the window.
 
 use aiperf_core::time::ns_to_seconds;
-use aiperf_metrics::{METRICS, MetricSpec, Row, Stats, Summary};
+use aiperf_metrics::{ErrorGroup, METRICS, MetricSpec, Row, Stats, Summary};
 
 use crate::analysis;
 use crate::lengths;
@@ -84,6 +84,9 @@ pub fn summary(report: &Report<'_>) -> Vec<u8> {
         }
         tags.end();
     }
+    if !report.summary.acceptance_histogram.is_empty() {
+        acceptance_histogram(o.key("pooled_spec_decode_acceptance_histogram"), report.summary);
+    }
     for row in report.summary.public_rows().filter(|row| !LEADING.contains(&row.spec.tag)) {
         metric(o.key(row.spec.tag), row);
     }
@@ -92,6 +95,13 @@ pub fn summary(report: &Report<'_>) -> Vec<u8> {
     }
     if let Some(of) = &report.summary.over_time {
         serialized(o.key("over_time"), &load::without_nulls(over_time::value(of)));
+    }
+    if report.summary.finishes.seen().next().is_some() {
+        let mut reasons = Object::begin(o.key("finish_reasons"));
+        for (finish, count) in report.summary.finishes.seen() {
+            reasons.int(finish.name(), count);
+        }
+        reasons.end();
     }
     if let Some(lengths) = report.lengths() {
         lengths::write(o.key("input_lengths"), lengths);
@@ -157,9 +167,12 @@ pub fn summary_2(report: &Report<'_>) -> Vec<u8> {
         e.int_or_null("code", failure.code);
         e.text("type", &failure.type_name);
         e.text("message", &failure.message);
+        e.text_or_null("server_code", failure.server_code.as_deref());
         serialized(e.key("kind"), &failure.kind);
         serialized(e.key("stage"), &failure.stage);
-        e.bool("retryable", failure.retryable);
+        stages(e.key("stages"), group);
+        e.int("retryable", group.retryable);
+        e.bool("varies", group.varies);
         e.end();
     });
     run_info(o.key("run_info"), report);
@@ -192,6 +205,16 @@ fn phase(out: &mut Vec<u8>, report: &Report<'_>, summary: &Summary) {
         t.int(key, count);
     }
     t.end();
+    let mut reasons = Object::begin(o.key("finish_reasons"));
+    for (finish, count) in summary.finishes.all() {
+        reasons.int(finish.name(), count);
+    }
+    reasons.end();
+    if summary.acceptance_histogram.is_empty() {
+        o.null("pooled_spec_decode_acceptance_histogram");
+    } else {
+        acceptance_histogram(o.key("pooled_spec_decode_acceptance_histogram"), summary);
+    }
     let mut m = Object::begin(o.key("metrics"));
     for spec in METRICS.iter().filter(|spec| spec.is_public()) {
         metric_2(m.key(spec.tag), spec, summary.get(spec.tag));
@@ -253,8 +276,38 @@ fn error_summary(out: &mut Vec<u8>, report: &Report<'_>) {
         let mut o = Object::begin(out);
         crate::jsonl::error_object(o.key("error_details"), &group.failure);
         o.int("count", group.count);
+        // Ours from here on.
+        if let Some(code) = &group.failure.server_code {
+            o.text("server_code", code);
+        }
+        serialized(o.key("kind"), &group.failure.kind);
+        stages(o.key("stages"), group);
+        o.int("retryable", group.retryable);
+        if group.varies {
+            o.bool("varies", true);
+        }
         o.end();
     });
+}
+
+/// How many of a group broke where.
+fn stages(out: &mut Vec<u8>, group: &ErrorGroup) {
+    let mut o = Object::begin(out);
+    for (stage, count) in &group.stages {
+        let name = serde_json::to_value(stage).ok();
+        o.int(name.as_ref().and_then(serde_json::Value::as_str).unwrap_or_default(), *count);
+    }
+    o.end();
+}
+
+/// Steps by how many draft tokens they accepted; numbers that no step accepted are left out, as in AIPerf.
+fn acceptance_histogram(out: &mut Vec<u8>, summary: &Summary) {
+    let mut o = Object::begin(out);
+    for (accepted, steps) in summary.acceptance_histogram.iter().enumerate().filter(|(_, steps)| **steps > 0)
+    {
+        o.int(&accepted.to_string(), *steps);
+    }
+    o.end();
 }
 
 fn list<T>(out: &mut Vec<u8>, items: &[T], mut item: impl FnMut(&mut Vec<u8>, &T)) {

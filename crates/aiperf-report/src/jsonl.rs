@@ -1,8 +1,9 @@
 //! `profile_export.jsonl`: one line per request, in the order they came back. Runs once per request behind the load.
 
 use aiperf_core::exchange::Exchange;
-use aiperf_core::outcome::{Disposition, Failure, Outcome};
+use aiperf_core::outcome::{Disposition, Failure, Finish, Outcome};
 use aiperf_core::plan::PhaseKind;
+use aiperf_core::spec_decode::SpecDecode;
 use aiperf_core::ticket::{SessionId, Ticket, Uuid};
 use aiperf_core::time::ClockAnchor;
 use aiperf_metrics::{RecordValues, Value};
@@ -66,6 +67,10 @@ pub struct Meta<'a> {
     pub model: Option<&'a str>,
     /// The class it ended in.
     pub outcome: Outcome,
+    /// Why the server stopped, in our word and in its own; set by whoever read the answer.
+    pub finish: (Finish, Option<&'a str>),
+    /// Tokens of the first chunk, where ITL is taken without them.
+    pub first_chunk_tokens: Option<u64>,
 }
 
 impl<'a> Meta<'a> {
@@ -105,11 +110,14 @@ impl<'a> Meta<'a> {
             url: None,
             model: None,
             outcome,
+            finish: (Finish::Unsaid, None),
+            first_chunk_tokens: None,
         }
     }
 
     /// The `metadata` object: AIPerf's keys in its order, then what is ours: `scheduled_ns`, further stamps of the wire under the names
-    /// they have in AIPerf's `trace_data`, `url`, `model` and `outcome`.
+    /// they have in AIPerf's `trace_data`, `url`, `model`, `outcome`, `finish_reason` with the server's own word for it, and
+    /// `first_chunk_tokens`.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         let mut o = Object::begin(out);
         o.int("session_num", self.session_num);
@@ -157,6 +165,13 @@ impl<'a> Meta<'a> {
             o.text("model", model);
         }
         o.plain("outcome", outcome_name(self.outcome));
+        if let (finish, Some(word)) = self.finish {
+            o.plain("finish_reason", finish.name());
+            o.text("server_finish_reason", word);
+        }
+        if let Some(tokens) = self.first_chunk_tokens {
+            o.int("first_chunk_tokens", tokens);
+        }
         o.end();
     }
 }
@@ -172,25 +187,37 @@ pub const fn outcome_name(outcome: Outcome) -> &'static str {
     }
 }
 
-/// Appends one line, newline included. `trace` is what the wire showed, if that was asked for; `error` words a failure or a
-/// cancellation.
-pub fn line(
-    out: &mut Vec<u8>,
-    meta: &Meta<'_>,
-    values: &RecordValues,
-    trace: Option<&Trace<'_>>,
-    error: Option<&Failure>,
-) {
+/// What an answer adds to a line beside its numbers.
+#[derive(Clone, Copy, Default)]
+pub struct Said<'a> {
+    /// What the wire showed, if that was asked for.
+    pub trace: Option<&'a Trace<'a>>,
+    /// Words a failure or a cancellation.
+    pub error: Option<&'a Failure>,
+    /// What the server tells of speculative decoding.
+    pub spec_decode: Option<&'a SpecDecode>,
+    /// Completion tokens as the server counts them.
+    pub completion_tokens: Option<u64>,
+}
+
+/// Appends one line, newline included.
+pub fn line(out: &mut Vec<u8>, meta: &Meta<'_>, values: &RecordValues, said: Said<'_>) {
     let mut o = Object::begin(out);
     meta.write(o.key("metadata"));
     metrics(o.key("metrics"), values);
-    if let Some(trace) = trace {
+    if let Some(trace) = said.trace {
         trace::write(o.key("trace_data"), trace);
     }
-    if let Some(failure) = error {
+    if let Some(stats) = said.spec_decode {
+        spec_decode(o.key("spec_decode_acceptance"), stats, said.completion_tokens);
+    }
+    if let Some(failure) = said.error {
         let mut e = Object::begin(o.key("error"));
         error_words(&mut e, failure);
         // Ours: what the words alone do not tell for sure.
+        if let Some(code) = &failure.server_code {
+            e.text("server_code", code);
+        }
         for (key, value) in
             [("kind", serde_json::to_string(&failure.kind)), ("stage", serde_json::to_string(&failure.stage))]
         {
@@ -201,6 +228,36 @@ pub fn line(
     }
     o.end();
     out.push(b'\n');
+}
+
+/// AIPerf's keys in its order.
+fn spec_decode(out: &mut Vec<u8>, stats: &SpecDecode, completion_tokens: Option<u64>) {
+    let mut o = Object::begin(out);
+    o.plain("engine", "vllm");
+    o.real("mean_acceptance_length", stats.mean_acceptance_length);
+    o.real("draft_acceptance_rate", stats.draft_acceptance_rate);
+    let mut places = Object::begin(o.key("acceptance_histogram"));
+    for (accepted, steps) in stats.histogram.iter().enumerate().filter(|(_, steps)| **steps > 0) {
+        places.int(&accepted.to_string(), *steps);
+    }
+    places.end();
+    o.int("num_accepted_draft_tokens", stats.accepted);
+    o.int("num_draft_tokens", stats.drafted);
+    o.int("num_spec_steps", stats.steps);
+    for (key, count) in [("num_spec_tokens", stats.width), ("completion_tokens", completion_tokens)] {
+        if let Some(count) = count {
+            o.int(key, count);
+        }
+    }
+    for (key, list) in
+        [("per_step_accepted", &stats.per_step_accepted), ("per_step_drafted", &stats.per_step_drafted)]
+    {
+        if let Some(list) = list {
+            let out = o.key(key);
+            let _ = serde_json::to_writer(out, list);
+        }
+    }
+    o.end();
 }
 
 /// `{code?, type, message}`.
@@ -301,7 +358,7 @@ mod tests {
 
     fn written(meta: &Meta<'_>, values: &RecordValues, error: Option<&Failure>) -> String {
         let mut out = Vec::new();
-        line(&mut out, meta, values, None, error);
+        line(&mut out, meta, values, Said { error, ..Said::default() });
         let text = String::from_utf8(out).expect("UTF-8");
         assert_eq!(text.matches('\n').count(), 1);
         assert!(text.ends_with('\n'));
@@ -315,6 +372,8 @@ mod tests {
         let mut meta =
             Meta::of(&ticket, &exchange, &sample::ANCHOR, "session_000003", PHASE, Outcome::Completed);
         meta.url = Some("http://one:8000/v1");
+        meta.finish = (Finish::Length, Some("max_tokens"));
+        meta.first_chunk_tokens = Some(2);
         let values = sample::recorder_and_values().1;
         insta::assert_snapshot!(written(&meta, &values[0], None).replace("},", "},\n"));
     }
@@ -334,6 +393,15 @@ mod tests {
         let values = sample::recorder_and_values().1;
         let failure = sample::cancelled();
         insta::assert_snapshot!(written(&meta, &values[3], Some(&failure)).replace("},", "},\n"));
+    }
+
+    #[test]
+    fn counts_of_speculative_decoding_have_aiperf_s_keys() {
+        let mut out = Vec::new();
+        let stats = SpecDecode { per_step_drafted: Some(vec![3; 10]), ..sample::spec_decode() };
+        spec_decode(&mut out, &stats, Some(20));
+        let expected = r#"{"engine":"vllm","mean_acceptance_length":2.5,"draft_acceptance_rate":0.5,"acceptance_histogram":{"0":2,"1":3,"3":5},"num_accepted_draft_tokens":18,"num_draft_tokens":30,"num_spec_steps":10,"num_spec_tokens":3,"completion_tokens":20,"per_step_drafted":[3,3,3,3,3,3,3,3,3,3]}"#;
+        assert_eq!(String::from_utf8(out).expect("UTF-8"), expected);
     }
 
     #[test]

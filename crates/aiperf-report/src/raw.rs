@@ -119,7 +119,7 @@ mod tests {
     use super::*;
     use crate::jsonl::PhaseMeta;
     use crate::sample;
-    use aiperf_core::outcome::Outcome;
+    use aiperf_core::outcome::{Finish, Outcome};
     use aiperf_core::plan::PhaseKind;
     use aiperf_core::ticket::{SessionId, Uuid};
 
@@ -154,6 +154,8 @@ mod tests {
             url: None,
             model: None,
             outcome: Outcome::Completed,
+            finish: (Finish::Unsaid, None),
+            first_chunk_tokens: None,
         }
     }
 

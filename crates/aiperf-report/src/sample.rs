@@ -1,7 +1,8 @@
 //! A small run for the tests: three answers, a failure, a cancellation, a lost and an unsent request.
 
-use aiperf_core::outcome::{Failure, FailureKind, Outcome, Stage};
+use aiperf_core::outcome::{Failure, FailureKind, Finish, Outcome, Stage};
 use aiperf_core::plan::SloPlan;
+use aiperf_core::spec_decode::SpecDecode;
 use aiperf_core::time::ClockAnchor;
 use aiperf_core::usage::Usage;
 use aiperf_metrics::{
@@ -37,6 +38,22 @@ pub(crate) fn failure(code: i64, message: &str) -> Failure {
         type_name: "Service Unavailable".to_owned(),
         message: message.to_owned(),
         retryable: true,
+        server_code: Some("overloaded".to_owned()),
+    }
+}
+
+/// What a server tells of 10 steps with three draft tokens each.
+pub(crate) fn spec_decode() -> SpecDecode {
+    SpecDecode {
+        mean_acceptance_length: 2.5,
+        draft_acceptance_rate: 0.5,
+        histogram: vec![2, 3, 0, 5],
+        accepted: 18,
+        drafted: 30,
+        steps: 10,
+        width: Some(3),
+        per_step_accepted: None,
+        per_step_drafted: None,
     }
 }
 
@@ -48,6 +65,7 @@ pub(crate) fn cancelled() -> Failure {
         type_name: "RequestCancellationError".to_owned(),
         message: "the phase was over".to_owned(),
         retryable: false,
+        server_code: None,
     }
 }
 
@@ -75,6 +93,8 @@ fn request(outcome: Outcome, start_ms: u64, tokens: u64) -> Facts {
         usage: Some(usage),
         first_event_ns: Some(start_ns + 22_000_000),
         token_gaps: vec![8_654_321; tokens.saturating_sub(1) as usize],
+        finish: if tokens < 20 { Finish::Stop } else { Finish::Length },
+        spec_decode: (tokens == 20).then(spec_decode),
         wire: WireFacts {
             dispatched_ns: Some(start_ns - 200_000),
             send_start_ns: Some(start_ns + 300_000),

@@ -1,5 +1,6 @@
 //! JSON Schemas (draft 2020-12) of the summary files, made from the table of metrics.
 
+use aiperf_core::outcome::Finish;
 use aiperf_metrics::{Compute, METRICS};
 use serde_json::{Map, Value, json};
 
@@ -41,6 +42,8 @@ pub fn summary_schema() -> Value {
         "warmup_metrics": object(metrics(), &[]),
         "slo_attainment": crate::slos::schema(),
         "over_time": crate::over_time::schema(false),
+        "finish_reasons": finishes(false),
+        "pooled_spec_decode_acceptance_histogram": histogram(),
         "input_lengths": crate::lengths::schema(),
         "load_health": crate::load::schema(false),
         "per_url": crate::load::targets_schema(false),
@@ -65,6 +68,11 @@ pub fn summary_schema() -> Value {
     let error = json!({
         "error_details": object(as_map(error_details), &["type", "message"]),
         "count": {"type": "integer", "minimum": 1},
+        "server_code": {"type": "string"},
+        "kind": {"type": "string"},
+        "stages": stages(),
+        "retryable": {"type": "integer", "minimum": 0},
+        "varies": {"type": "boolean"},
     });
     let required = [
         "schema_version",
@@ -86,7 +94,7 @@ pub fn summary_schema() -> Value {
             "distribution": object(number_keys.clone(), &all),
             "partial": object(number_keys, &["unit"]),
             "run_info": run_info(),
-            "error": object(as_map(error), &["error_details", "count"]),
+            "error": object(as_map(error), &["error_details", "count", "kind", "stages", "retryable"]),
         }),
     )
 }
@@ -125,6 +133,8 @@ pub fn summary_schema_2() -> Value {
     let phase = closed(as_map(json!({
         "window": closed(as_map(json!({"start_ns": count(), "end_ns": count(), "seconds": {"type": "number", "minimum": 0}}))),
         "tally": closed(tally),
+        "finish_reasons": finishes(true),
+        "pooled_spec_decode_acceptance_histogram": {"anyOf": [histogram(), {"type": "null"}]},
         "metrics": closed(metrics),
         "slo_attainment": crate::slos::schema(),
         "over_time": {"anyOf": [crate::over_time::schema(true), {"type": "null"}]},
@@ -135,8 +145,11 @@ pub fn summary_schema_2() -> Value {
         "type": {"type": "string"},
         "message": {"type": "string"},
         "kind": {"type": "string"},
+        "server_code": {"type": ["string", "null"]},
         "stage": {"type": "string"},
-        "retryable": {"type": "boolean"},
+        "stages": stages(),
+        "retryable": {"type": "integer", "minimum": 0},
+        "varies": {"type": "boolean"},
     })));
     let time = json!({"type": "string", "pattern": r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}[+-]\d\d:\d\d$"});
     let properties = json!({
@@ -164,6 +177,27 @@ pub fn summary_schema_2() -> Value {
     });
     let defs = json!({"phase": phase, "error": error, "run_info": run_info()});
     with_head("AIPerf summary, schema 2", closed(as_map(properties)), defs)
+}
+
+/// Whole answers by finish reason, all of them or those that came.
+fn finishes(all: bool) -> Value {
+    let count = || json!({"type": "integer", "minimum": i32::from(!all)});
+    let names: Map<String, Value> =
+        Finish::ALL.iter().map(|finish| (finish.name().to_owned(), count())).collect();
+    if all { closed(names) } else { object(names, &[]) }
+}
+
+/// Failures by where they broke.
+fn stages() -> Value {
+    const STAGES: [&str; 7] =
+        ["resolve", "connect", "tls", "send", "before_first_byte", "in_stream", "answer"];
+    let count = |name: &&str| ((*name).to_owned(), json!({"type": "integer", "minimum": 1}));
+    object(STAGES.iter().map(count).collect(), &[])
+}
+
+/// Steps by how many draft tokens they accepted.
+fn histogram() -> Value {
+    json!({"type": "object", "description": "Verify steps by the number of draft tokens that they accepted."})
 }
 
 fn run_info() -> Value {

@@ -89,6 +89,7 @@ pub(crate) fn failed(number: u64) -> Ended {
         type_name: "ClientPayloadError".into(),
         message: "the connection was closed inside the answer".into(),
         retryable: true,
+        server_code: None,
     });
     ended
 }

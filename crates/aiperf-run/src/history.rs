@@ -9,12 +9,20 @@ use crate::prepare::PreparedTurn;
 #[derive(Debug, Default)]
 pub(crate) struct History {
     elements: Vec<u8>,
+    /// The last answer as the server keeps it, where it keeps them. Without one all is said again.
+    previous: Option<String>,
 }
 
 impl History {
     /// The body of `turn` as it goes out: behind all that was said before, if it is one that this belongs into.
     pub(crate) fn body(&self, turn: &PreparedTurn) -> Bytes {
         match &turn.list {
+            Some(list) if self.previous.is_some() => {
+                let mut whole = Vec::new();
+                let previous = self.previous.as_deref().unwrap_or_default();
+                Endpoint::chain(&turn.body, list.clone(), previous, &mut whole);
+                whole.into()
+            }
             Some(list) if !self.elements.is_empty() => {
                 let mut whole = Vec::new();
                 Endpoint::join(&turn.body, list.clone(), &self.elements, &mut whole);
@@ -28,6 +36,8 @@ impl History {
     /// stands right behind it. A turn whose list of messages is its author's own belongs to no conversation.
     pub(crate) fn add(&mut self, turn: &PreparedTurn, endpoint: &Endpoint, answer: &Answer) {
         let Some(list) = turn.list.clone() else { return };
+        // What failed cannot be built on; the next turn then says all of it again.
+        self.previous = answer.id.clone().filter(|_| endpoint.chains() && answer.failure.is_none());
         if !list.is_empty() {
             self.begin_element();
             self.elements.extend_from_slice(&turn.body[list]);
@@ -49,9 +59,9 @@ impl History {
 #[cfg(test)]
 mod tests {
     use aiperf_core::outcome::{Failure, FailureKind, Stage};
-    use aiperf_core::plan::EndpointKind;
+    use aiperf_core::plan::{EndpointKind, EndpointPlan};
     use aiperf_net::AnswerChunk;
-    use serde_json::{Value, json};
+    use serde_json::{Map, Value, json};
 
     use super::*;
     use crate::toys;
@@ -59,6 +69,18 @@ mod tests {
     fn answer(text: &str) -> Answer {
         let chunks = vec![AnswerChunk { at_ns: 1, text_end: text.len(), reasoning_end: 0 }];
         Answer { text: text.to_owned(), chunks, ..Answer::default() }
+    }
+
+    fn failure() -> Failure {
+        Failure {
+            kind: FailureKind::HttpStatus,
+            stage: Stage::Answer,
+            code: Some(500),
+            type_name: "Internal Server Error".into(),
+            message: String::new(),
+            retryable: false,
+            server_code: None,
+        }
     }
 
     /// Roles and contents of a body.
@@ -88,18 +110,47 @@ mod tests {
     }
 
     #[test]
+    fn where_the_server_keeps_answers_a_turn_goes_alone_and_names_the_one_before() {
+        let plan = EndpointPlan { chains: true, ..toys::endpoint(EndpointKind::Responses) };
+        let endpoint = Endpoint::new(&plan);
+        let turns = toys::conversation(&["one", "two", "three", "four"]);
+        let prepared = toys::prepared_for(&endpoint, turns);
+        let kept = |text: &str, id: &str| Answer { id: Some(id.to_owned()), ..answer(text) };
+        let texts = |body: &[u8]| -> Vec<String> {
+            let body: Value = serde_json::from_slice(body).expect("JSON");
+            let items = body["input"].as_array().expect("a list");
+            items.iter().map(|item| item["content"].as_str().expect("a text").to_owned()).collect()
+        };
+        let mut history = History::default();
+        history.add(&prepared.turns[0], &endpoint, &kept("re one", "resp_\"1"));
+        let second = history.body(&prepared.turns[1]);
+        assert_eq!(texts(&second), ["two"]);
+        let keys: Map<String, Value> = serde_json::from_slice(&second).expect("JSON");
+        assert_eq!(
+            keys.keys().collect::<Vec<_>>()[..4],
+            ["input", "model", "stream", "previous_response_id"]
+        );
+        assert_eq!(keys["previous_response_id"], "resp_\"1");
+        // What failed is no ground: all is said again, as if nothing were kept.
+        let failed = Answer { failure: Some(failure()), ..kept("half", "resp_2") };
+        history.add(&prepared.turns[1], &endpoint, &failed);
+        let third = history.body(&prepared.turns[2]);
+        assert_eq!(texts(&third), ["one", "re one", "two", "three"]);
+        assert!(!String::from_utf8_lossy(&third).contains("previous_response_id"));
+        history.add(&prepared.turns[2], &endpoint, &kept("re three", "resp_3"));
+        assert_eq!(texts(&history.body(&prepared.turns[3])), ["four"]);
+        // A server that was not asked to keep answers has ids as well.
+        let plain = Endpoint::new(&toys::endpoint(EndpointKind::Responses));
+        let mut history = History::default();
+        history.add(&prepared.turns[0], &plain, &kept("re one", "resp_1"));
+        assert_eq!(texts(&history.body(&prepared.turns[1])), ["one", "re one", "two"]);
+    }
+
+    #[test]
     fn a_failed_turn_has_no_reply() {
         let endpoint = Endpoint::new(&toys::endpoint(EndpointKind::Chat));
         let prepared = toys::prepared(toys::conversation(&["one", "two"]));
-        let failure = Failure {
-            kind: FailureKind::HttpStatus,
-            stage: Stage::Answer,
-            code: Some(500),
-            type_name: "Internal Server Error".into(),
-            message: String::new(),
-            retryable: false,
-        };
-        for answer in [Answer { failure: Some(failure), ..answer("cut off") }, Answer::default()] {
+        for answer in [Answer { failure: Some(failure()), ..answer("cut off") }, Answer::default()] {
             let mut history = History::default();
             history.add(&prepared.turns[0], &endpoint, &answer);
             assert_eq!(said(&history.body(&prepared.turns[1])), pairs(&[("user", "one"), ("user", "two")]));

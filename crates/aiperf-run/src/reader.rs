@@ -15,7 +15,7 @@ use aiperf_core::url::BaseUrl;
 use aiperf_load::FailureThreshold;
 use aiperf_metrics::{
     Capabilities, ChunkFact, Disk, ErrorSummary, Facts, LengthFacts, LengthLedger, Place, Recorder,
-    TargetRecorder, Value, WireFacts, is_context_overflow, token_gaps, tokens_of_chunks,
+    TargetRecorder, Value, WireFacts, fits_first_chunk, is_context_overflow, token_gaps, tokens_of_chunks,
 };
 use aiperf_net::sse::SseScanner;
 use aiperf_net::{Answer, Client, Endpoint};
@@ -161,6 +161,10 @@ pub(crate) struct Reader {
     /// Of the models, where there are several.
     model_names: Vec<String>,
     streaming: bool,
+    /// ITL is taken without the tokens of the first chunk.
+    per_chunk_usage: bool,
+    /// What was told once already.
+    told: Told,
     rendered: bool,
     verifier: Option<Verifier>,
     collected: Collected,
@@ -172,6 +176,39 @@ pub(crate) struct Reader {
     flushed_ns: u64,
     /// A request whose answer has another number of vectors or scores than inputs was told.
     told_of_results: bool,
+}
+
+/// Oddities of answers that are told once a run.
+#[derive(Default)]
+struct Told {
+    first_chunk: bool,
+    spec_decode: bool,
+}
+
+impl Told {
+    fn first_chunk(&mut self, facts: &Facts) {
+        if std::mem::replace(&mut self.first_chunk, true) {
+            return;
+        }
+        let what = match facts.first_chunk_tokens {
+            None => "no count of tokens came with the first chunk of an answer".to_owned(),
+            Some(first) => format!(
+                "the server counts {first} tokens in the first chunk of an answer, which does not fit the answer"
+            ),
+        };
+        tracing::warn!(
+            "--per-chunk-usage: {what}; its inter-token latency is taken over all tokens but one. Does the server know \
+             stream_options.continuous_usage_stats?"
+        );
+    }
+
+    fn spec_decode(&mut self, problem: &str) {
+        if !std::mem::replace(&mut self.spec_decode, true) {
+            tracing::warn!(
+                "counts of speculative decoding in an answer do not agree and are left out: {problem}"
+            );
+        }
+    }
 }
 
 /// The file of whole requests and answers.
@@ -271,6 +308,8 @@ impl Reader {
             url_names: if plan.endpoint.targets.len() > 1 { target_names(plan) } else { Vec::new() },
             model_names: model_names(plan),
             streaming: capabilities.streaming,
+            per_chunk_usage: plan.endpoint.per_chunk_usage,
+            told: Told::default(),
             rendered,
             verifier,
             collected,
@@ -416,15 +455,28 @@ impl Reader {
             asked_isl: turn.asked,
             output_tokens: counts.output,
             reasoning_tokens: counts.reasoning,
-            requested_osl: turn.requested_osl,
+            // Each choice may have so many.
+            requested_osl: turn.requested_osl.map(|osl| osl.saturating_mul(1 + answer.others.len() as u64)),
             usage: answer.usage,
             context_overflow: answer.failure.as_ref().is_some_and(is_context_overflow),
             first_event_ns: answer.first_event_ns,
             token_gaps,
+            first_chunk_tokens: answer.first_chunk_tokens.filter(|_| self.per_chunk_usage),
+            spec_decode: answer.spec_decode.clone(),
+            finish: answer.finish(),
             place: Place { turn: ticket.turn, model: turn.model, target: ticket.target },
             wire: WireFacts::of(&ticket, &exchange),
-            ..Facts::default()
         };
+        if self.per_chunk_usage && outcome == Outcome::Completed {
+            let osl = facts.output_tokens.unwrap_or(0) + facts.reasoning_tokens.unwrap_or(0);
+            let fits = facts.first_chunk_tokens.is_some_and(|first| fits_first_chunk(first, osl));
+            if osl >= 2 && !fits {
+                self.told.first_chunk(&facts);
+            }
+        }
+        if let Some(problem) = &answer.spec_decode_problem {
+            self.told.spec_decode(problem);
+        }
         // What the server counted is no count of ours.
         let sent = counts.isl.filter(|_| self.counter.is_some());
         let later = ticket.turn > 0 && turn.is_part;
@@ -486,6 +538,8 @@ impl Reader {
             },
             outcome,
         );
+        meta.finish = (facts.finish, answer.finish_reason.as_deref());
+        meta.first_chunk_tokens = facts.first_chunk_tokens;
         meta.url = self.url_names.get(usize::from(ticket.target)).map(String::as_str);
         meta.model = self.model_names.get(usize::from(turn.model)).map(String::as_str);
         if let Some(spool) = &mut self.records {
@@ -501,7 +555,13 @@ impl Reader {
                 scheduled_ns: ticket.scheduled_ns,
                 is_named: of.is_named(usize::from(ticket.target)),
             });
-            spool.append(|out| jsonl::line(out, &meta, &values, trace.as_ref(), answer.failure.as_ref()));
+            let said = jsonl::Said {
+                trace: trace.as_ref(),
+                error: answer.failure.as_ref(),
+                spec_decode: facts.spec_decode.as_ref().filter(|_| outcome == Outcome::Completed),
+                completion_tokens: answer.usage.and_then(|u| u.completion_tokens),
+            };
+            spool.append(|out| jsonl::line(out, &meta, &values, said));
         }
         if let (Some(file), Some(sender)) = (&mut self.raw, sender) {
             let sent = sender.request_headers(ticket.request_id, &ticket.correlation_id);
@@ -554,8 +614,12 @@ impl Reader {
             (!text.is_empty())
                 .then(|| if is_remembered { counter.remembered(text) } else { counter.answer(text) })
         };
-        let output = tokens(&answer.text, is_remembered);
-        let reasoning = tokens(&answer.reasoning, false);
+        // Each choice is a text of its own; only the first is part of the next request.
+        let (mut output, mut reasoning) = (None, None);
+        for (at, (text, thoughts)) in answer.choices().enumerate() {
+            output = sum(output, tokens(text, is_remembered && at == 0));
+            reasoning = sum(reasoning, tokens(thoughts, false));
+        }
         let isl = isl.or_else(|| counter.body(as_sent?));
         Counts { isl, output, reasoning }
     }
@@ -566,6 +630,10 @@ impl Reader {
         let Some(counter) = self.counter.as_ref().filter(|_| self.streaming && has_token_gaps(number)) else {
             return Vec::new();
         };
+        // Chunks of several choices say nothing of the pace of one.
+        if !answer.others.is_empty() {
+            return Vec::new();
+        }
         let tokens = counts.output.unwrap_or(0) + counts.reasoning.unwrap_or(0);
         let brought = if tokens == answer.chunks.len() as u64 {
             vec![1; answer.chunks.len()]
@@ -615,6 +683,14 @@ struct Counts {
     isl: Option<u64>,
     output: Option<u64>,
     reasoning: Option<u64>,
+}
+
+/// Both, as far as they are there.
+fn sum(a: Option<u64>, b: Option<u64>) -> Option<u64> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a + b),
+        (a, b) => a.or(b),
+    }
 }
 
 /// A chunk carries answer text when the answer grew with it.

@@ -6,7 +6,8 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use aiperf_core::outcome::{Failure, FailureKind, Outcome, Stage};
+use aiperf_core::outcome::{Failure, FailureKind, Finish, Outcome, Stage};
+use aiperf_core::spec_decode::SpecDecode;
 use aiperf_core::usage::Usage;
 use aiperf_metrics::{
     ChunkFact, Facts, LengthFacts, Place, TrafficFacts, WireFacts, find, is_context_overflow,
@@ -36,7 +37,49 @@ struct Line<'a> {
     metadata: Metadata<'a>,
     #[serde(borrow)]
     metrics: HashMap<Cow<'a, str>, Metric>,
+    #[serde(borrow)]
+    spec_decode_acceptance: Option<SpecDecodeLine<'a>>,
     error: Option<Error>,
+}
+
+/// The counts of speculative decoding, as they were checked.
+#[derive(Deserialize)]
+struct SpecDecodeLine<'a> {
+    mean_acceptance_length: f64,
+    draft_acceptance_rate: f64,
+    #[serde(borrow)]
+    acceptance_histogram: HashMap<Cow<'a, str>, u64>,
+    num_accepted_draft_tokens: u64,
+    num_draft_tokens: u64,
+    num_spec_steps: u64,
+    num_spec_tokens: Option<u64>,
+}
+
+impl SpecDecodeLine<'_> {
+    fn read(&self) -> Option<SpecDecode> {
+        let places: Option<Vec<(usize, u64)>> =
+            self.acceptance_histogram.iter().map(|(j, n)| Some((j.parse().ok()?, *n))).collect();
+        let places = places?;
+        // A record is no reason to take much memory.
+        let len = places.iter().map(|(j, _)| j + 1).max().filter(|len| *len <= 1 << 16)?;
+        let len = self.num_spec_tokens.map_or(len, |width| (width as usize + 1).clamp(len, 1 << 16));
+        let mut histogram = vec![0; len];
+        for (j, n) in places {
+            histogram[j] = n;
+        }
+        let stats = SpecDecode {
+            mean_acceptance_length: self.mean_acceptance_length,
+            draft_acceptance_rate: self.draft_acceptance_rate,
+            histogram,
+            accepted: self.num_accepted_draft_tokens,
+            drafted: self.num_draft_tokens,
+            steps: self.num_spec_steps,
+            width: self.num_spec_tokens,
+            per_step_accepted: None,
+            per_step_drafted: None,
+        };
+        stats.checked().ok()
+    }
 }
 
 #[derive(Deserialize)]
@@ -57,6 +100,9 @@ struct Metadata<'a> {
     model: Option<String>,
     #[serde(borrow)]
     outcome: Cow<'a, str>,
+    #[serde(borrow)]
+    finish_reason: Option<Cow<'a, str>>,
+    first_chunk_tokens: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -110,6 +156,7 @@ struct Error {
     kind: FailureKind,
     stage: Stage,
     retryable: bool,
+    server_code: Option<String>,
 }
 
 impl Line<'_> {
@@ -221,6 +268,7 @@ pub(crate) fn parse(line: &[u8], counted_here: bool) -> Result<Record, serde_jso
         type_name: e.type_name,
         message: e.message,
         retryable: e.retryable,
+        server_code: e.server_code,
     });
     let meta = &line.metadata;
     let outcome = match &*meta.outcome {
@@ -246,6 +294,9 @@ pub(crate) fn parse(line: &[u8], counted_here: bool) -> Result<Record, serde_jso
         first_event_ns: line.one("time_to_first_event").map(|ns| meta.request_start_ns.saturating_add(ns)),
         token_gaps: line.all("inter_token_gap").into_iter().flatten().collect(),
         place: Place { turn: meta.turn_index, ..Place::default() },
+        finish: meta.finish_reason.as_deref().and_then(Finish::named).unwrap_or_default(),
+        first_chunk_tokens: meta.first_chunk_tokens,
+        spec_decode: line.spec_decode_acceptance.as_ref().and_then(SpecDecodeLine::read),
         wire: line.wire(),
         context_overflow: failure.as_ref().is_some_and(is_context_overflow),
         ..Facts::default()

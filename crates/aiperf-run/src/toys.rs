@@ -182,6 +182,13 @@ pub(crate) fn prepared(conversation: Conversation) -> Arc<Prepared> {
     Composer::new(composer_setup(Arc::new(workload))).prepared(0, Visit::default()).expect("it encodes")
 }
 
+/// A conversation ready for the wire of an API.
+pub(crate) fn prepared_for(endpoint: &Endpoint, conversation: Conversation) -> Arc<Prepared> {
+    let workload = Given { conversations: vec![conversation], marked: false };
+    let setup = ComposerSetup { endpoint: Arc::new(endpoint.clone()), ..composer_setup(Arc::new(workload)) };
+    Composer::new(setup).prepared(0, Visit::default()).expect("it encodes")
+}
+
 /// A tokenizer whose tokens are words.
 #[derive(Debug)]
 pub(crate) struct Toy {

@@ -54,6 +54,7 @@ impl Resolver<'_> {
                 .push(format!("{place} has no effect: an answer of endpoint type '{kind}' comes whole"));
         }
         let unformed = self.unformed();
+        let (per_chunk_usage, chains) = (self.per_chunk_usage(), self.chains());
         let settings = self.settings;
         let limit = |id: Id| settings.float(id).map(seconds_to_ns);
         let hooks = self.hooks();
@@ -81,6 +82,8 @@ impl Resolver<'_> {
             response_field: unformed.response_field,
             legacy_max_tokens: settings.is_on(Id::LegacyMaxTokens),
             server_token_count: settings.is_on(Id::ServerTokenCount),
+            per_chunk_usage,
+            chains,
             reuse: match settings.text_or_default(Id::ConnectionReuse).as_str() {
                 "never" => ConnectionReuse::Never,
                 "sticky_user_sessions" => ConnectionReuse::Sticky,
@@ -135,26 +138,43 @@ impl Resolver<'_> {
         self.bad(id, found, &format!("endpoint types that send messages: {}", able.join(", ")));
     }
 
-    /// Whether `store` among the extra inputs means that AIPerf would send each later turn alone, for the server to find the
-    /// rest. The whole conversation in its place would be another load, so that is not done quietly.
-    pub(super) fn refuse_stored_turns(&mut self) {
+    /// Counts of each chunk, which only streams of one API have, and only a run that counts by them looks at.
+    fn per_chunk_usage(&mut self) -> bool {
+        let id = Id::PerChunkUsage;
+        if !self.settings.is_on(id) {
+            return false;
+        }
+        if !self.settings.is_on(Id::ServerTokenCount) {
+            let why =
+                "the tokens of the first chunk are the server's count, and the others then have to be too";
+            self.needs(id, "--use-server-token-count", why);
+        }
+        if !self.settings.is_on(Id::Streaming) {
+            self.needs(id, "--streaming", "without a stream there are no chunks");
+        }
+        let kind = self.endpoint_kind();
+        if kind != EndpointKind::Chat {
+            let found = format!("the endpoint type '{}'", kind.name());
+            self.bad(id, found, "the endpoint type chat, the one API whose servers know stream_options.continuous_usage_stats");
+        }
+        true
+    }
+
+    /// Whether `store` among the extra inputs has the server keep answers, so that a later turn is sent alone and names the one
+    /// before it.
+    fn chains(&mut self) -> bool {
         let stores = match self.settings.extra().get("store") {
             Some(Value::Bool(on)) => *on,
-            Some(Value::Number(number)) => number.as_f64() != Some(0.0),
-            Some(Value::String(word)) => {
-                matches!(word.to_ascii_lowercase().as_str(), "true" | "1" | "yes" | "on")
-            }
+            Some(Value::String(word)) => word.trim().eq_ignore_ascii_case("true"),
             _ => false,
         };
-        if stores
-            && self.endpoint_kind() == EndpointKind::Responses
-            && let Some(place) = self.place(Id::ExtraInputs)
-        {
-            let what = "asks for stored responses in conversations of several turns, which AIPerf then chains by \
-                        previous_response_id; without store each turn sends the whole conversation. Chains are something"
-                .to_owned();
-            self.errors.push(ConfigError::NotYet { place, what });
+        let chains = stores && self.endpoint_kind() == EndpointKind::Responses;
+        if chains && !self.settings.is_on(Id::ServerTokenCount) {
+            let why = "store:true has the server keep the conversation (previous_response_id); a later request then holds its newest turn \
+                       alone, and only the server knows the length of its prompt";
+            self.needs(Id::ExtraInputs, "--use-server-token-count", why);
         }
+        chains
     }
 
     /// The key, from one of three places; the higher layer wins, two of one layer exclude each other.

@@ -20,7 +20,6 @@ impl Resolver<'_> {
         {
             self.wants_messages(id);
         }
-        self.refuse_stored_turns();
         TurnsPlan { count, delay }
     }
 

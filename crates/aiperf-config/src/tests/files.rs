@@ -108,7 +108,7 @@ nonsense: 1
         [
             "c.yaml:3:34: benchmark.endpoint: there is no key 'streeming' here; allowed: api_key, api_key_env, api_key_file, \
              ca_file, client_cert, client_key, connect_timeout, connection_reuse, extra, first_token_timeout, headers, http_version, \
-             idle_timeout, max_response_bytes, path, proxy_from_env, receive_stamps, resend, reset_kv_cache, server_profiler, \
+             idle_timeout, max_response_bytes, path, per_chunk_usage, proxy_from_env, receive_stamps, resend, reset_kv_cache, server_profiler, \
              session_header, streaming, template, timeout, transport, type, unix_socket, url, url_strategy, url_weights, urls, \
              use_legacy_max_tokens, use_server_token_count, wait_for_model_interval, wait_for_model_mode, wait_for_model_timeout; \
              did you mean 'streaming'?",

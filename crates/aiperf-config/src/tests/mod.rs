@@ -318,7 +318,19 @@ fn rules_between_options_are_told_with_the_flags_that_break_them() {
         ),
         (
             "-m m --endpoint-type responses --extra-inputs store:true --conversation-turn-mean 2",
-            "--extra-inputs asks for stored responses in conversations of several turns, which AIPerf then chains by previous_response_id; without store each turn sends the whole conversation. Chains are something this version does not have yet",
+            "--extra-inputs needs --use-server-token-count: store:true has the server keep the conversation (previous_response_id); a later request then holds its newest turn alone, and only the server knows the length of its prompt",
+        ),
+        (
+            "-m m --streaming --per-chunk-usage",
+            "--per-chunk-usage needs --use-server-token-count: the tokens of the first chunk are the server's count, and the others then have to be too",
+        ),
+        (
+            "-m m --use-server-token-count --per-chunk-usage",
+            "--per-chunk-usage needs --streaming: without a stream there are no chunks",
+        ),
+        (
+            "-m m --streaming --use-server-token-count --per-chunk-usage --endpoint-type completions",
+            "--per-chunk-usage: found the endpoint type 'completions'; allowed: the endpoint type chat, the one API whose servers know stream_options.continuous_usage_stats",
         ),
         (
             "-m m --url ftp://u:p@h",
@@ -463,7 +475,12 @@ fn every_api_is_known_by_its_name() {
         assert_eq!(good(&format!("-m m --endpoint-type {}", kind.name())).plan.endpoint.kind, kind);
     }
     // Stored responses only matter where another turn could build on them, in the one API that has them.
-    good("-m m --endpoint-type responses --extra-inputs store:true");
+    let chains = |line: &str| good(&format!("-m m {line}")).plan.endpoint.chains;
+    assert!(chains(
+        "--endpoint-type responses --extra-inputs store:true --use-server-token-count --conversation-turn-mean 2"
+    ));
+    assert!(chains("--endpoint-type responses --extra-inputs {\"store\":\"TRUE\"} --use-server-token-count"));
+    assert!(!chains("--endpoint-type responses --extra-inputs store:1"));
     good("-m m --endpoint-type responses --extra-inputs store:false --conversation-turn-mean 2");
     good("-m m --endpoint-type chat --extra-inputs store:true --conversation-turn-mean 2");
 }

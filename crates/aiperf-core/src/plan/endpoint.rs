@@ -354,6 +354,10 @@ pub struct EndpointPlan {
     pub legacy_max_tokens: bool,
     /// ISL and OSL come from the server's usage.
     pub server_token_count: bool,
+    /// Each chunk of a stream is asked for the counts so far, and ITL is taken without the tokens of the first.
+    pub per_chunk_usage: bool,
+    /// The server keeps answers, and a later turn names the one before it in the place of the conversation until then.
+    pub chains: bool,
     /// Connection use.
     pub reuse: ConnectionReuse,
     /// Which HTTP.
@@ -403,6 +407,8 @@ impl EndpointPlan {
             response_field: None,
             legacy_max_tokens: false,
             server_token_count: false,
+            per_chunk_usage: false,
+            chains: false,
             reuse: ConnectionReuse::Pooled,
             http: HttpVersion::One,
             resend: true,

@@ -47,7 +47,13 @@ fuzz_target!(|input: &[u8]| {
     let answer = endpoint(kind).read(&exchange);
     assert!(answer.failure.is_some() || !answer.chunks.is_empty());
     let ends = answer.chunks.last().map_or((0, 0), |c| (c.text_end, c.reasoning_end));
-    assert_eq!(ends, (answer.text.len(), answer.reasoning.len()));
+    let lengths = answer.choices().fold((0, 0), |sum, (text, thoughts)| (sum.0 + text.len(), sum.1 + thoughts.len()));
+    assert_eq!(ends, lengths);
+    for call in &answer.calls {
+        // Calls lie in the text, whole and one behind the other.
+        assert!(answer.text.get(call.whole()).is_some() && answer.text.get(call.name.clone()).is_some());
+    }
+    assert!(answer.calls.windows(2).all(|pair| pair[0].arguments.end <= pair[1].name.start));
     let mut reply = Vec::new();
     assert_eq!(endpoint(kind).encode_reply(&answer, &mut reply), !reply.is_empty());
     endpoint(kind).texts(body);

@@ -361,7 +361,7 @@ impl<'b> Reader<'b> {
             Results::Whole(count) => {
                 *self.answer.results.get_or_insert(0) += count;
                 self.answer.done = true;
-                self.chunk(&Piece::prose("".into()), at_ns);
+                self.chunk(at_ns);
             }
             Results::None(words) => self.no_results = Some(error::empty(&words)),
             Results::Odd(words) => self.no_results = Some(error::odd(&words)),
@@ -509,7 +509,7 @@ impl<'b> Reader<'b> {
         if self.spec_decodes > 1 || !others.is_empty() {
             self.answer.spec_decode = None;
         }
-        Answer { text, calls, reasoning, finish_reason, others, ..self.answer }
+        Answer { text, calls, reasoning, others, finish_reason, ..self.answer }
     }
 
     /// The failure of a stream that ended on the wire as it should and does not say that the answer is over: neither a finish reason

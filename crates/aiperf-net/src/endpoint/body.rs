@@ -34,7 +34,7 @@ pub(super) enum Field<'a> {
     Count(u64),
     Json(&'a Value),
     /// `stream_options` of the author's, with `include_usage` added.
-    StreamOptions(Option<&'a Map<String, Value>>),
+    StreamOptions(Option<&'a Map<String, Value>>, bool),
 }
 
 /// Parameters of a generation: the limit, and what is laid over it.
@@ -70,17 +70,17 @@ impl<'a> Fields<'a> {
     }
 
     /// Asks for usage where that is allowed: only when the merged body asks for a stream, and never against an author's
-    /// `include_usage` or a `stream_options` that is not an object.
-    pub(super) fn with_usage(mut self) -> Self {
+    /// `include_usage` or a `stream_options` that is not an object; with `continuous`, for counts with every chunk as well.
+    pub(super) fn with_usage(mut self, continuous: bool) -> Self {
         let streams = self.0.iter().any(|(n, f)| *n == "stream" && truthy(f));
         if streams {
             let options = self.0.iter().find(|(n, _)| *n == "stream_options").map(|(_, f)| f);
             match options {
                 None | Some(Field::Json(Value::Null)) => {
-                    self.set("stream_options", Field::StreamOptions(None));
+                    self.set("stream_options", Field::StreamOptions(None, continuous));
                 }
                 Some(Field::Json(Value::Object(o))) => {
-                    self.set("stream_options", Field::StreamOptions(Some(o)));
+                    self.set("stream_options", Field::StreamOptions(Some(o), continuous));
                 }
                 Some(_) => {}
             }
@@ -161,10 +161,12 @@ impl Serialize for Field<'_> {
             Self::Flag(flag) => s.serialize_bool(*flag),
             Self::Count(count) => s.serialize_u64(*count),
             Self::Json(value) => value.serialize(s),
-            Self::StreamOptions(options) => {
+            Self::StreamOptions(options, continuous) => {
                 let own = options.iter().flat_map(|o| o.iter());
-                let told = options.is_some_and(|o| o.contains_key("include_usage"));
-                let added = (!told).then_some(("include_usage", &Value::Bool(true)));
+                let wanted = [("include_usage", true), ("continuous_usage_stats", *continuous)];
+                let told = |name| options.is_some_and(|o| o.contains_key(name));
+                let added = wanted.into_iter().filter(|(name, wanted)| *wanted && !told(*name));
+                let added = added.map(|(name, _)| (name, &Value::Bool(true)));
                 s.collect_map(own.map(|(k, v)| (k.as_str(), v)).chain(added))
             }
         }

@@ -28,8 +28,8 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-pub(crate) use detect::Extraction;
 pub use choice::{Call, ChoiceText};
+pub(crate) use detect::Extraction;
 pub(crate) use first_content::FirstContent;
 
 use aiperf_core::conversation::{Marker, Turn};
@@ -197,6 +197,8 @@ pub struct Endpoint {
     streaming: bool,
     legacy_max_tokens: bool,
     asks_for_usage: bool,
+    per_chunk_usage: bool,
+    chains: bool,
     extra: Map<String, Value>,
     template: Option<Arc<BodyTemplate>>,
     rule: Option<Arc<Extraction>>,
@@ -233,8 +235,29 @@ impl Endpoint {
                 EndpointKind::Responses => plan.server_token_count,
                 _ => false,
             },
+            per_chunk_usage: plan.per_chunk_usage,
+            chains: plan.chains,
             extra: plan.extra.clone(),
         })
+    }
+
+    /// Whether the server keeps answers, so that a later turn names the one before it ([`Answer::id`]) in the place of the
+    /// conversation until then.
+    pub const fn chains(&self) -> bool {
+        self.chains
+    }
+
+    /// Appends a whole body to `out`: `body`, whose list stands at `list`, naming the response `previous` behind the fields that
+    /// AIPerf puts it behind, or, where extra fields changed these, behind the list.
+    pub fn chain(body: &[u8], list: Range<usize>, previous: &str, out: &mut Vec<u8>) {
+        let (list_end, fields) = (list.end + 1, ["model", "stream"]);
+        let at = responses::behind(body, list_end, &fields).unwrap_or(list_end);
+        out.reserve(body.len() + previous.len() + 32);
+        out.extend_from_slice(&body[..at]);
+        out.extend_from_slice(b",\"previous_response_id\":");
+        serde_json::to_writer(&mut *out, previous)
+            .expect("a text has a JSON form, and a vector takes all bytes");
+        out.extend_from_slice(&body[at..]);
     }
 
     /// Which API it is.
@@ -291,7 +314,7 @@ impl Endpoint {
             matches!(self.kind, EndpointKind::HuggingfaceGenerate | EndpointKind::SglangGenerate);
         let over_all = if has_parameters { &none } else { &self.extra };
         let fields = fields.merged(over_all, &request.turn.extra);
-        let fields = if self.asks_for_usage { fields.with_usage() } else { fields };
+        let fields = if self.asks_for_usage { fields.with_usage(self.per_chunk_usage) } else { fields };
         let start = out.len();
         let list = fields.write(out).map_err(|source| EncodeError::Json { source })?;
         match request.marker {

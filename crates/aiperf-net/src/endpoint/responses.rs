@@ -45,6 +45,18 @@ pub(super) fn reply(answer: &Answer, out: &mut Vec<u8>) -> bool {
     true
 }
 
+/// Where the fields of these names end that stand one after the other in `body` from `at` on; `None` if they do not.
+pub(super) fn behind(body: &[u8], mut at: usize, fields: &[&str]) -> Option<usize> {
+    for name in fields {
+        let rest = body.get(at..)?;
+        let value = rest.strip_prefix(b",\"")?.strip_prefix(name.as_bytes())?.strip_prefix(b"\":")?;
+        let mut values = serde_json::Deserializer::from_slice(value).into_iter::<serde::de::IgnoredAny>();
+        values.next()?.ok()?;
+        at += rest.len() - value.len() + values.byte_offset();
+    }
+    Some(at)
+}
+
 /// What carries text in a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Carrier {

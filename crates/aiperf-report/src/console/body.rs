@@ -2,7 +2,8 @@
 
 use aiperf_core::text::{for_terminal, grouped};
 use aiperf_metrics::{
-    ConsoleGroup, Flags, LengthDifference, Limit, PhaseHealth, Row, Stats, Summary, Tally, verdict,
+    ConsoleGroup, ErrorGroup, Finishes, Flags, LengthDifference, Limit, PhaseHealth, Row, Stats, Summary,
+    Tally, verdict,
 };
 
 use super::EXPORT_WIDTH;
@@ -62,6 +63,7 @@ impl Page {
         self.lengths(report);
         self.notes(report);
         self.load(report);
+        self.finishes(&report.summary.finishes);
         self.outcome(report.summary.tally);
     }
 
@@ -70,22 +72,29 @@ impl Page {
             return;
         }
         // On a narrow screen the message says enough.
-        let column =
-            |head, right, wraps_to| Column { head, right, wraps_to, expendable: u8::from(head == "Type") };
+        let column = |head, right, wraps_to, expendable| Column { head, right, wraps_to, expendable };
         let columns = vec![
-            column("Code", true, None),
-            column("Type", true, Some(10)),
-            column("Message", false, Some(16)),
-            column("Count", true, None),
+            column("Code", true, None, 0),
+            column("Type", true, Some(10), 1),
+            column("Message", false, Some(16), 0),
+            column("Kind", true, Some(10), 4),
+            column("Stage", true, Some(10), 2),
+            column("Retryable", true, None, 3),
+            column("Count", true, None, 0),
         ];
         let rows = report.errors.iter().take(GROUPS).map(|group| {
             let failure = &group.failure;
             let code = failure.code.filter(|c| *c != 0).map(|c| c.to_string());
             let tone = if code.is_some() { Tone::Error } else { Tone::Absent };
+            // Those that differ in ids, times or numbers alone are told by one of them.
+            let example = if group.varies { "for example: " } else { "" };
             vec![
                 Cell::new(code.unwrap_or_else(|| "N/A".to_owned()), tone),
                 Cell::new(for_terminal(&failure.type_name, MESSAGE), Tone::Error),
-                Cell::new(for_terminal(&failure.message, MESSAGE), Tone::Error),
+                Cell::new(format!("{example}{}", for_terminal(&failure.message, MESSAGE)), Tone::Error),
+                Cell::new(failure.kind.words(), Tone::Error),
+                Cell::new(stages(group), Tone::Error),
+                Cell::new(count(group.retryable), Tone::Error),
                 Cell::new(count(group.count), Tone::Error),
             ]
         });
@@ -114,6 +123,7 @@ impl Page {
             ConsoleGroup::Active,
             ConsoleGroup::Usage,
             ConsoleGroup::Main,
+            ConsoleGroup::SpecDecode,
         ] {
             if group == ConsoleGroup::HttpTrace && !report.show_trace_timing {
                 continue;
@@ -135,6 +145,7 @@ impl Page {
                 ConsoleGroup::Effective => ": Effective",
                 ConsoleGroup::Active => ": Active",
                 ConsoleGroup::Usage => ": Usage",
+                ConsoleGroup::SpecDecode => ": Spec Decode",
                 ConsoleGroup::None | ConsoleGroup::HttpTrace | ConsoleGroup::Main => "",
             };
             let title = match group {
@@ -147,6 +158,9 @@ impl Page {
         }
         if any_marked {
             self.line(Tone::Note, &analysis::footnote());
+        }
+        if let Some(text) = acceptance(&report.summary.acceptance_histogram) {
+            self.line(Tone::Plain, &text);
         }
     }
 
@@ -319,6 +333,16 @@ impl Page {
         }
     }
 
+    /// Why answers ended, if not all did for one reason.
+    fn finishes(&mut self, finishes: &Finishes) {
+        let seen: Vec<String> =
+            finishes.seen().map(|(finish, n)| format!("{} {}", count(n), finish.name())).collect();
+        if seen.len() > 1 {
+            self.out.push('\n');
+            self.line(Tone::Plain, &format!("Finish reasons of the answers: {}.", seen.join(", ")));
+        }
+    }
+
     fn outcome(&mut self, t: Tally) {
         let n = count;
         let scheduled = format!("{} scheduled = {} sent + {} unsent", n(t.scheduled), n(t.sent), n(t.unsent));
@@ -366,6 +390,27 @@ impl Page {
             self.out.push('\n');
         }
     }
+}
+
+/// Where failures of a group broke.
+fn stages(group: &ErrorGroup) -> String {
+    match group.stages.as_slice() {
+        [(stage, _)] => stage.words().to_owned(),
+        several => several
+            .iter()
+            .map(|(stage, n)| format!("{}: {}", stage.words(), count(*n)))
+            .collect::<Vec<_>>()
+            .join(", "),
+    }
+}
+
+/// Steps by how many draft tokens they accepted, the first few.
+fn acceptance(histogram: &[u64]) -> Option<String> {
+    const PLACES: usize = 8;
+    let seen = || histogram.iter().enumerate().filter(|(_, steps)| **steps > 0);
+    let pairs: Vec<String> = seen().take(PLACES).map(|(j, steps)| format!("{j}:{}", count(*steps))).collect();
+    let more = if seen().count() > PLACES { " …" } else { "" };
+    (!pairs.is_empty()).then(|| format!("Accepted draft tokens (accepted:steps): {}{more}", pairs.join(" ")))
 }
 
 /// The table, and whether a p99 in it is marked for having too few values behind it.

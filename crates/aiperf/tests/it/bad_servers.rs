@@ -86,18 +86,38 @@ fn answers_that_break_off() {
 }
 
 #[test]
-fn half_an_event_is_not_an_answer_made_whole() {
-    let server = scripted(vec![Reply::half_event(&["a", "b"])]);
-    let done = run(&server.url()).args("--streaming").run();
-    // The HTTP is well-formed and text came, so the answer counts as AIPerf counts it; its half event adds nothing.
-    assert_eq!(done.code, 0, "{}", done.stderr);
-    let done = done.ends(Tally::of(3, 0));
+fn a_stream_that_ends_before_its_answer_is_cut_short() {
+    // The HTTP is well-formed; AIPerf counts these as answers.
+    let half = scripted(vec![Reply::half_event(&["a", "b"])]);
+    let words = "the stream ends in an event that is not JSON, without a finish reason or an end mark; it reads: data: {";
+    let done = fails(run(&half.url()).args("--streaming"), "InvalidInferenceResultError", &[words]);
+    assert!(
+        done.records()
+            .iter()
+            .all(|r| r["error"]["kind"] == "malformed" && r["error"]["stage"] == "in_stream")
+    );
+    let silent = scripted(vec![Reply::half_event(&[])]);
+    fails(run(&silent.url()).args("--streaming"), "InvalidInferenceResultError", &[]);
+    let stopped = scripted(vec![Reply::sse_head().chat_event("a").chat_event("b").end_chunks()]);
+    let words = "the stream ended in the middle: neither a finish reason nor an end mark came";
+    let done = fails(run(&stopped.url()).args("--streaming"), "TruncatedStream", &[words, "truncated"]);
     for record in done.records() {
-        assert_eq!(record["metrics"]["output_token_count"]["value"], 1, "'ab' is one token: {record}");
+        assert_eq!(record["error"]["kind"], "truncated");
+        assert_eq!(
+            (&record["error"]["stage"], &record["error"]["retryable"]),
+            (&"in_stream".into(), &true.into())
+        );
+        assert!(
+            record["metadata"]["request_end_ns"].as_u64() > record["metadata"]["request_start_ns"].as_u64()
+        );
     }
-    // Nothing but half an event is no answer.
-    let server = scripted(vec![Reply::half_event(&[])]);
-    fails(run(&server.url()).args("--streaming"), "InvalidInferenceResultError", &[]);
+    // A finish reason without an end mark is a whole answer, as is an end mark without a finish reason.
+    let finish =
+        r#"{"object":"chat.completion.chunk","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#;
+    for end in [finish, "[DONE]"] {
+        let server = scripted(vec![Reply::sse_head().chat_event("a").event(end).end_chunks()]);
+        run(&server.url()).args("--streaming").run().expect_exit(0).ends(Tally::of(3, 0));
+    }
 }
 
 #[test]
@@ -167,7 +187,7 @@ fn every_fault_of_the_simulated_server_is_a_failure_of_its_kind() {
     const INVALID: Option<&str> = Some("InvalidInferenceResultError");
     const PAYLOAD: Option<&str> = Some("ClientPayloadError");
     const SERVER: Option<&str> = Some("SSEResponseError");
-    // What becomes of an answer and of a stream. A stream that holds text is an answer in AIPerf's rule, whatever else is in it.
+    // What becomes of an answer and of a stream.
     for (fault, plain, streamed) in [
         ("503", Some("Service Unavailable"), Some("Service Unavailable")),
         ("reset", Some("ClientOSError"), Some("ClientOSError")),
@@ -179,9 +199,9 @@ fn every_fault_of_the_simulated_server_is_a_failure_of_its_kind() {
         ("html", INVALID, INVALID),
         ("empty-choices", INVALID, INVALID),
         ("role-only", INVALID, INVALID),
-        ("end:after=1", INVALID, WHOLE),
+        ("end:after=1", INVALID, Some("TruncatedStream")),
         ("malformed", INVALID, WHOLE),
-        ("half-event:after=1", INVALID, WHOLE),
+        ("half-event:after=1", INVALID, INVALID),
         ("join", WHOLE, WHOLE),
         ("split", WHOLE, WHOLE),
         ("bytes", WHOLE, WHOLE),
