@@ -61,7 +61,7 @@ impl SpecDecodeLine<'_> {
             self.acceptance_histogram.iter().map(|(j, n)| Some((j.parse().ok()?, *n))).collect();
         let places = places?;
         // A record is no reason to take much memory.
-        let len = places.iter().map(|(j, _)| j + 1).max().filter(|len| *len <= 1 << 16)?;
+        let len = places.iter().map(|(j, _)| j.saturating_add(1)).max().filter(|len| *len <= 1 << 16)?;
         let len = self.num_spec_tokens.map_or(len, |width| (width as usize + 1).clamp(len, 1 << 16));
         let mut histogram = vec![0; len];
         for (j, n) in places {

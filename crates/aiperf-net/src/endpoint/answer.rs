@@ -155,7 +155,10 @@ impl<'b> Reader<'b> {
             self.chunk(at_ns);
             return;
         }
-        if let Some(Only { channel, place, choice, call }) = self.unframed(event, &data, at_ns)
+        let only = self.unframed(event, &data, at_ns);
+        // Once another call began, the same bytes may go on with that one.
+        self.frame = self.frame.take().filter(|frame| frame.channel != Channel::Call);
+        if let Some(Only { channel, place, choice, call }) = only
             && let Cow::Borrowed(data) = data
         {
             let (head, tail) = (&data[..place.start], &data[place.end..]);

@@ -236,6 +236,16 @@ fn calls_that_come_in_turns_are_whole_to_the_byte() {
 }
 
 #[test]
+fn the_same_bytes_go_on_with_the_call_that_began_last() {
+    let named = |id: &str| delta(&json!({"tool_calls": [{"index": 0, "id": id, "function": {"name": "f"}}]}));
+    let part = |text: &str| delta(&json!({"tool_calls": [{"index": 0, "function": {"arguments": text}}]}));
+    let body = [named("a"), part("(1"), part(")"), named("b"), part("(2"), part(")"), finish("tool_calls")];
+    let answer = chat(&sse(&[&body.concat()]));
+    let calls: Vec<&str> = answer.calls.iter().map(|call| &answer.text[call.whole()]).collect();
+    assert_eq!(calls, ["f(1)", "f(2)"]);
+}
+
+#[test]
 fn objects_of_another_api_say_nothing() {
     let text = "data: {\"object\":\"text_completion\",\"choices\":[{\"index\":0,\"text\":\"a\"}]}\n\n";
     assert_eq!(completion(&sse(&[text])).text, "a");
