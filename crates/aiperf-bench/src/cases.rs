@@ -420,7 +420,7 @@ fn line(material: &Material) -> Work {
         for _ in 0..n {
             out.clear();
             let meta = Meta::of(&ticket, &exchange, &ANCHOR, "session_004711", PHASE, Outcome::Completed);
-            jsonl::line(&mut out, black_box(&meta), black_box(&values), None, None);
+            jsonl::line(&mut out, black_box(&meta), black_box(&values), jsonl::Said::default());
             assert!(out.len() > 1000);
         }
     })
@@ -442,7 +442,7 @@ fn behind(material: &Material) -> Work {
             let answer = endpoint.read(black_box(&exchange));
             let values = recorder.record(&material.facts(&exchange, &answer));
             let meta = Meta::of(&ticket, &exchange, &ANCHOR, "session_004711", PHASE, Outcome::Completed);
-            jsonl::line(&mut out, &meta, &values, None, None);
+            jsonl::line(&mut out, &meta, &values, jsonl::Said::default());
             assert!(black_box(&out).len() > 1000);
         }
     })

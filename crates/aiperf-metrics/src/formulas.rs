@@ -257,6 +257,8 @@ mod tests {
 
     #[test]
     fn rules_of_speculative_decoding() {
+        use crate::spec::Value::{Int, Real};
+
         let stats = SpecDecode {
             mean_acceptance_length: 2.5,
             draft_acceptance_rate: 0.5,
@@ -273,7 +275,6 @@ mod tests {
             crate::spec::Compute::Record(rule) => rule(&f),
             _ => panic!("{tag} is per request"),
         };
-        use crate::spec::Value::{Int, Real};
         assert_eq!(value("spec_decode_acceptance_length"), Some(Real(2.5)));
         assert_eq!(value("spec_decode_draft_acceptance_rate"), Some(Real(50.0)));
         assert_eq!(value("spec_decode_accepted_per_verified"), Some(Real(0.625))); // 25 ÷ 40

@@ -299,7 +299,6 @@ pub(crate) fn parse(line: &[u8], counted_here: bool) -> Result<Record, serde_jso
         spec_decode: line.spec_decode_acceptance.as_ref().and_then(SpecDecodeLine::read),
         wire: line.wire(),
         context_overflow: failure.as_ref().is_some_and(is_context_overflow),
-        ..Facts::default()
     };
     let later = meta.turn_index > 0;
     let lengths = LengthFacts {

@@ -174,11 +174,16 @@ fn an_error_inside_a_good_stream_fails_the_request() {
     let overloaded = json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}});
     let failed = json!({"type": "response.failed", "response": {"object": "response", "status": "failed",
         "error": {"code": "rate_limit_exceeded", "message": "slow down"}}});
-    for (api, event, code, words) in
-        [("messages", overloaded, 529, "Overloaded"), ("responses", failed, 429, "slow down")]
-    {
+    let (stop, completed) = (
+        json!({"type": "message_stop"}),
+        json!({"type": "response.completed", "response": {"object": "response", "status": "completed"}}),
+    );
+    for (api, end, event, code, words) in [
+        ("messages", stop, overloaded, 529, "Overloaded"),
+        ("responses", completed, failed, 429, "slow down"),
+    ] {
         let server = cycling(vec![
-            stream(&[piece(api, "The"), piece(api, " river")]),
+            stream(&[piece(api, "The"), piece(api, " river"), end]),
             stream(&[piece(api, "The"), event]),
         ]);
         let done = run_of(api, &server.url(), true)
@@ -234,14 +239,10 @@ fn the_end_at_a_limit_is_no_failure() {
 }
 
 #[test]
-fn stored_responses_are_refused_where_they_would_make_chains() {
-    let run = Run::profile("http://127.0.0.1:1").args("--endpoint-type responses --extra-inputs store:true");
-    run.args("--conversation-turn-mean 2")
-        .run()
-        .expect_exit(2)
-        .says(&["previous_response_id", "--extra-inputs"]);
+fn a_response_is_kept_where_that_is_asked_for() {
     let server = scripted(vec![whole("responses", "hi")]);
-    let run = run_of("responses", &server.url(), false).args("--extra-inputs store:true --request-count 1");
+    let run = run_of("responses", &server.url(), false)
+        .args("--extra-inputs store:true --use-server-token-count --request-count 1");
     run.run().expect_exit(0);
     assert!(text_of(&posts(&server)[0]).contains(r#""store":true"#));
 }
