@@ -465,6 +465,7 @@ fn export() -> Work {
                 version: env!("CARGO_PKG_VERSION"),
                 benchmark_id: "0123456789ab",
                 summary: &summary,
+                is_warmup: false,
                 warmup: None,
                 errors: errors.groups(),
                 input_config: &config,

@@ -237,14 +237,7 @@ pub(crate) fn plan(isl: u64) -> Plan {
         slos: Vec::new(),
         phases: Vec::new(),
         network: None,
-        artifacts: ArtifactsPlan {
-            dir: PathBuf::new(),
-            prefix: None,
-            level: ExportLevel::Records,
-            schema: 1,
-            trace: aiperf_core::plan::TracePlan::default(),
-            slice_ns: None,
-        },
+        artifacts: ArtifactsPlan::new(PathBuf::new(), ExportLevel::Records),
         runtime: RuntimePlan {
             max_shards: None,
             ui: Ui::None,

@@ -536,6 +536,9 @@ fn artifacts(settings: &Settings, plan: &Plan) -> Map<String, Json> {
             put(&mut out, key, settings.is_on(id));
         }
     }
+    if settings.has(Id::ExportOutputs) {
+        put(&mut out, "export_outputs_json", plan.artifacts.outputs);
+    }
     if let Some(schema) = settings.int(Id::ExportSchema) {
         put(&mut out, "schema", schema);
     }

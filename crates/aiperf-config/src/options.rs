@@ -462,6 +462,9 @@ options! {
     Goodput(&["goodput"], "slos", Kind::Objectives, Default::Absent, Group::Output,
         "Service level objectives of a good request: pairs of a metric's tag and a value in its display unit, separated by spaces, such as \
          'request_latency:250 inter_token_latency:10'. A value may not be exceeded, or must be reached where more is better.");
+    ExportOutputs(&["export-outputs-json"], "artifacts.export_outputs_json", Kind::Bool, Default::Is("false"), Group::Output,
+        "Write outputs.json: the text of each answer of the profiling phases, with its lengths and latencies, in the order of sessions and \
+         turns.");
     ExportSchema(&["export-schema"], "artifacts.schema", count(1, 2), Default::Is("1"), Group::Output,
         "Shape of the summary JSON: 1 is AIPerf's 1.4, 2 has explicit nulls and zoned times.");
     SliceDuration(&["slice-duration"], "artifacts.slice_duration", ABOVE_ZERO, Default::Absent, Group::Output,

@@ -481,11 +481,26 @@ pub struct ArtifactsPlan {
     pub trace: TracePlan,
     /// Length of the slices of time that results are cut into, nanoseconds; `None` for none.
     pub slice_ns: Option<u64>,
+    /// Whether the answers' texts are written (`outputs.json`).
+    pub outputs: bool,
 }
 
 impl ArtifactsPlan {
     /// Most slices of time of one run.
     pub const MOST_SLICES: u64 = 100_000;
+
+    /// The usual names and forms in `dir`, up to `level`.
+    pub fn new(dir: PathBuf, level: ExportLevel) -> Self {
+        Self {
+            dir,
+            prefix: None,
+            level,
+            schema: 1,
+            trace: TracePlan::default(),
+            slice_ns: None,
+            outputs: false,
+        }
+    }
 }
 
 /// Where the length of a round trip to the servers comes from.

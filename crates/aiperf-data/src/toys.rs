@@ -154,14 +154,7 @@ pub(crate) fn plan(dataset: DatasetPlan, kind: EndpointKind) -> Plan {
         slos: Vec::new(),
         phases: Vec::new(),
         network: None,
-        artifacts: ArtifactsPlan {
-            dir: "out".into(),
-            prefix: None,
-            level: ExportLevel::Summary,
-            schema: 1,
-            trace: aiperf_core::plan::TracePlan::default(),
-            slice_ns: None,
-        },
+        artifacts: ArtifactsPlan::new("out".into(), ExportLevel::Summary),
         runtime: RuntimePlan {
             max_shards: None,
             ui: Ui::None,

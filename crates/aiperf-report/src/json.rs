@@ -5,7 +5,7 @@
 //! tally and the window.
 
 use aiperf_core::time::ns_to_seconds;
-use aiperf_metrics::{ErrorGroup, METRICS, MetricSpec, Row, Stats, Summary};
+use aiperf_metrics::{ErrorGroup, METRICS, MetricSpec, Row, Stats, Summary, Unit};
 
 use crate::analysis;
 use crate::lengths;
@@ -54,6 +54,11 @@ const LEADING: [&str; 25] = [
 /// Local time without its zone, as AIPerf writes it.
 const LOCAL: &str = "%Y-%m-%dT%H:%M:%S.%6f";
 const ZONED: &str = "%Y-%m-%dT%H:%M:%S.%9f%:z";
+
+/// The file in shape `schema`, 1 or 2.
+pub fn written(report: &Report<'_>, schema: u8) -> Vec<u8> {
+    if schema == 2 { summary_2(report) } else { summary(report) }
+}
 
 /// Schema 1, two spaces of indent, no final newline.
 pub fn summary(report: &Report<'_>) -> Vec<u8> {
@@ -143,10 +148,11 @@ pub fn summary_2(report: &Report<'_>) -> Vec<u8> {
     o.bool("was_cancelled", report.was_cancelled);
     o.bool("is_complete", report.incomplete_reason.is_none());
     o.text_or_null("incomplete_reason", report.incomplete_reason);
-    phase(o.key("profiling"), report, report.summary);
-    match report.warmup {
-        Some(warmup) => phase(o.key("warmup"), report, warmup),
-        None => o.null("warmup"),
+    for (key, summary) in [("profiling", report.profiling()), ("warmup", report.warming())] {
+        match summary {
+            Some(summary) => phase(o.key(key), report, summary),
+            None => o.null(key),
+        }
     }
     match report.lengths() {
         Some(lengths) => lengths::write_2(o.key("input_lengths"), lengths),
@@ -217,7 +223,7 @@ fn phase(out: &mut Vec<u8>, report: &Report<'_>, summary: &Summary) {
     }
     let mut m = Object::begin(o.key("metrics"));
     for spec in METRICS.iter().filter(|spec| spec.is_public()) {
-        metric_2(m.key(spec.tag), spec, summary.get(spec.tag));
+        metric_2(m.key(spec.tag), spec, summary);
     }
     m.end();
     serialized(o.key("slo_attainment"), &slos::value(&summary.slos));
@@ -245,7 +251,8 @@ pub(crate) fn statistics(out: &mut Vec<u8>, stats: &Stats, keys: &[&str]) {
 }
 
 /// A metric of schema 2: its header, unit and kind, then every statistic its kind can have.
-fn metric_2(out: &mut Vec<u8>, spec: &MetricSpec, stats: Option<&Stats>) {
+fn metric_2(out: &mut Vec<u8>, spec: &MetricSpec, summary: &Summary) {
+    let stats = summary.get(spec.tag);
     let mut o = Object::begin(out);
     o.text("header", spec.header);
     o.text("unit", spec.display.name());
@@ -259,7 +266,26 @@ fn metric_2(out: &mut Vec<u8>, spec: &MetricSpec, stats: Option<&Stats>) {
             None => o.null(key),
         }
     }
+    // A rate is worth as much as the time it is taken over.
+    if is_rate(spec) {
+        match stats.and(rate_seconds(summary)) {
+            Some(seconds) => o.real("denominator_seconds", seconds),
+            None => o.null("denominator_seconds"),
+        }
+    }
     o.end();
+}
+
+/// Whether a metric is an amount of the run over its time.
+pub(crate) fn is_rate(spec: &MetricSpec) -> bool {
+    spec.compute.kind() == "derived"
+        && matches!(spec.display, Unit::RequestsPerSecond | Unit::TokensPerSecond)
+}
+
+/// What rates of the run are divided by, seconds: the window, or from the first request to the last answer when that is empty.
+pub(crate) fn rate_seconds(summary: &Summary) -> Option<f64> {
+    let window = Some(summary.window.duration_ns()).filter(|ns| *ns > 0).map(ns_to_seconds);
+    window.or_else(|| summary.get("benchmark_duration").and_then(Stats::avg))
 }
 
 fn run_info(out: &mut Vec<u8>, report: &Report<'_>) {

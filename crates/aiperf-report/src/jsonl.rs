@@ -6,7 +6,7 @@ use aiperf_core::plan::PhaseKind;
 use aiperf_core::spec_decode::SpecDecode;
 use aiperf_core::ticket::{SessionId, Ticket, Uuid};
 use aiperf_core::time::ClockAnchor;
-use aiperf_metrics::{RecordValues, Value};
+use aiperf_metrics::{MetricSpec, RecordValues, Value};
 
 use crate::trace::{self, Trace};
 use crate::write::{self, Object};
@@ -278,32 +278,37 @@ fn error_words(o: &mut Object<'_>, failure: &Failure) {
 fn metrics(out: &mut Vec<u8>, values: &RecordValues) {
     let mut o = Object::begin(out);
     for (spec, value) in values.iter().filter(|(spec, _)| spec.is_per_record()) {
-        let factor = spec.factor();
-        let one = |out: &mut Vec<u8>, v: u64| match factor {
-            Some(f) => write::real(out, v as f64 * f),
-            None => write::int(out, v),
-        };
         let out = o.key(spec.tag);
         out.extend_from_slice(b"{\"value\":");
-        match value {
-            Value::Int(v) => one(out, *v),
-            Value::Real(v) => write::real(out, factor.map_or(*v, |f| v * f)),
-            Value::List(list) => {
-                out.push(b'[');
-                for (i, v) in list.iter().enumerate() {
-                    if i > 0 {
-                        out.push(b',');
-                    }
-                    one(out, *v);
-                }
-                out.push(b']');
-            }
-        }
+        self::value(out, spec, value);
         out.extend_from_slice(b",\"unit\":\"");
         out.extend_from_slice(spec.display.name().as_bytes());
         out.extend_from_slice(b"\"}");
     }
     o.end();
+}
+
+/// A value in its display unit.
+pub(crate) fn value(out: &mut Vec<u8>, spec: &MetricSpec, value: &Value) {
+    let factor = spec.factor();
+    let one = |out: &mut Vec<u8>, v: u64| match factor {
+        Some(f) => write::real(out, v as f64 * f),
+        None => write::int(out, v),
+    };
+    match value {
+        Value::Int(v) => one(out, *v),
+        Value::Real(v) => write::real(out, factor.map_or(*v, |f| v * f)),
+        Value::List(list) => {
+            out.push(b'[');
+            for (i, v) in list.iter().enumerate() {
+                if i > 0 {
+                    out.push(b',');
+                }
+                one(out, *v);
+            }
+            out.push(b']');
+        }
+    }
 }
 
 #[cfg(test)]

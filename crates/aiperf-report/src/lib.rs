@@ -5,7 +5,7 @@
 //!   `profile_export_console.txt`);
 //! - once per slice of time: [`timeslices`] (`profile_export_aiperf_timeslices.json` and `.csv`);
 //! - once per request, appended to a buffer the caller writes out: [`jsonl`] (`profile_export.jsonl`), [`raw`]
-//!   (`profile_export_raw.jsonl`), [`inputs`] (`inputs.json`).
+//!   (`profile_export_raw.jsonl`), [`inputs`] (`inputs.json`), [`outputs`] (`outputs.json`).
 //!
 //! Keys, units and layouts are AIPerf 0.13's, so that its scripts read our files. Text that came from a server is escaped in files
 //! and stripped of control characters on the screen.
@@ -14,17 +14,21 @@ mod advice;
 mod analysis;
 pub mod console;
 pub mod csv;
+pub mod file_schemas;
 pub mod inputs;
 pub mod json;
 pub mod jsonl;
 mod lengths;
 mod load;
 pub mod network;
+pub mod outputs;
 mod over_time;
 pub mod pretty;
 pub mod raw;
 mod report;
 pub mod schema;
+#[cfg(test)]
+mod schema_check;
 mod slos;
 pub mod timeslices;
 pub mod trace;
@@ -33,6 +37,7 @@ mod write;
 #[cfg(test)]
 mod sample;
 
+pub use file_schemas::{FILE_SCHEMAS, FileSchema};
 pub use lengths::{Counting, InputLengths, ServerCount, Verified, WrongLength};
 pub use load::TargetResult;
 pub use network::{NetworkLatency, TargetRtt};

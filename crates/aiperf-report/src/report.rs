@@ -26,8 +26,10 @@ pub struct Report<'a> {
     pub version: &'a str,
     /// Identity of the run, 12 hexadecimal digits.
     pub benchmark_id: &'a str,
-    /// The profiling phases, together.
+    /// The profiling phases together, or a single phase.
     pub summary: &'a Summary,
+    /// `summary` is that of a single warm-up phase.
+    pub is_warmup: bool,
     /// The warm-up phases together, when there was one.
     pub warmup: Option<&'a Summary>,
     /// Failures and cancellations of the profiling phases, grouped.
@@ -77,6 +79,16 @@ impl Report<'_> {
     /// Results by server, when there are several.
     pub(crate) fn targets(&self) -> Option<&[TargetResult]> {
         Some(self.targets).filter(|targets| targets.len() > 1)
+    }
+
+    /// What was measured, if that is what this report is of.
+    pub(crate) fn profiling(&self) -> Option<&Summary> {
+        (!self.is_warmup).then_some(self.summary)
+    }
+
+    /// What was a warm-up.
+    pub(crate) fn warming(&self) -> Option<&Summary> {
+        if self.is_warmup { Some(self.summary) } else { self.warmup }
     }
 
     /// Start and end of the profiling phase as zoned times.

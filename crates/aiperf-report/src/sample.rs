@@ -333,6 +333,7 @@ impl Sample {
             version: "0.1.0",
             benchmark_id: "0123456789ab",
             summary: &self.summary,
+            is_warmup: false,
             warmup: Some(&self.warmup),
             errors: &self.errors,
             input_config: &self.config,

@@ -54,6 +54,10 @@ pub fn summary_schema() -> Value {
     });
     if let Value::Object(map) = &mut properties {
         map.extend(metrics());
+        // Blocks of AIPerf's runs with telemetry, trees of requests and speculative decoding.
+        for key in ["telemetry_data", "branch_stats", "pooled_spec_decode_acceptance_histogram"] {
+            map.insert(key.to_owned(), json!({"type": "object"}));
+        }
     }
     let mut number_keys: Map<String, Value> = Map::new();
     number_keys.insert("unit".to_owned(), json!({"type": "string"}));
@@ -63,8 +67,15 @@ pub fn summary_schema() -> Value {
     number_keys.insert("count".to_owned(), json!({"type": "integer", "minimum": 1}));
     let all: Vec<String> = number_keys.keys().cloned().collect();
     let all: Vec<&str> = all.iter().map(String::as_str).collect();
-    let error_details =
-        json!({"code": {"type": "integer"}, "type": {"type": "string"}, "message": {"type": "string"}});
+    let error_details = json!({
+        "code": {"type": "integer"},
+        "type": {"type": "string"},
+        "message": {"type": "string"},
+        "cause": {"type": "string"},
+        "cause_chain": {"type": "array", "items": {"type": "string"}},
+        // What AIPerf knows beside it: of any form.
+        "details": {},
+    });
     let error = json!({
         "error_details": object(as_map(error_details), &["type", "message"]),
         "count": {"type": "integer", "minimum": 1},
@@ -86,15 +97,24 @@ pub fn summary_schema() -> Value {
         "start_time",
         "end_time",
     ];
+    let mut summary = object(as_map(properties), &required);
+    // A later version, and AIPerf, have metrics that are not in the table; anything else is a slip.
+    let other = json!({"$ref": "#/$defs/other_metric"});
+    for at in ["/additionalProperties", "/properties/warmup_metrics/additionalProperties"] {
+        if let Some(rule) = summary.pointer_mut(at) {
+            *rule = other.clone();
+        }
+    }
     with_head(
         "AIPerf summary, schema 1",
-        object(as_map(properties), &required),
+        summary,
         json!({
+            "other_metric": crate::file_schemas::statistics(None),
             "scalar": object(as_map(json!({"unit": {"type": "string"}, "avg": {"type": "number"}})), &["unit", "avg"]),
             "distribution": object(number_keys.clone(), &all),
             "partial": object(number_keys, &["unit"]),
-            "run_info": run_info(),
-            "error": object(as_map(error), &["error_details", "count", "kind", "stages", "retryable"]),
+            "run_info": run_info_1(),
+            "error": object(as_map(error), &["error_details", "count"]),
         }),
     )
 }
@@ -118,6 +138,9 @@ pub fn summary_schema_2() -> Value {
                     key => (key, number()),
                 };
                 keys.insert(key.to_owned(), form);
+            }
+            if crate::json::is_rate(spec) {
+                keys.insert("denominator_seconds".to_owned(), number());
             }
             let mut metric = closed(keys);
             metric["description"] = spec.formula.into();
@@ -162,7 +185,7 @@ pub fn summary_schema_2() -> Value {
         "was_cancelled": {"type": "boolean"},
         "is_complete": {"type": "boolean"},
         "incomplete_reason": {"type": ["string", "null"]},
-        "profiling": {"$ref": "#/$defs/phase"},
+        "profiling": {"anyOf": [{"$ref": "#/$defs/phase"}, {"type": "null"}]},
         "warmup": {"anyOf": [{"$ref": "#/$defs/phase"}, {"type": "null"}]},
         "input_lengths": {"anyOf": [crate::lengths::schema_2(), {"type": "null"}]},
         "load_health": {"anyOf": [crate::load::schema(true), {"type": "null"}]},
@@ -200,6 +223,18 @@ fn histogram() -> Value {
     json!({"type": "object", "description": "Verify steps by the number of draft tokens that they accepted."})
 }
 
+/// The same as AIPerf has it, which knows sweeps.
+fn run_info_1() -> Value {
+    let mut info = run_info();
+    for key in ["sweep_id", "run_label", "variation_label"] {
+        info["properties"][key] = json!({"type": "string"});
+    }
+    info["properties"]["variation_index"] = json!({"type": "integer"});
+    info["properties"]["variation_values"] = json!({"type": "object"});
+    info["required"] = json!(["benchmark_id", "trial", "cli_command"]);
+    info
+}
+
 fn run_info() -> Value {
     closed(as_map(json!({
         "benchmark_id": {"type": "string"},
@@ -213,7 +248,7 @@ fn local_time() -> Value {
     json!({"type": "string", "pattern": r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}$"})
 }
 
-fn with_head(title: &str, schema: Value, defs: Value) -> Value {
+pub(crate) fn with_head(title: &str, schema: Value, defs: Value) -> Value {
     let mut head = as_map(json!({"$schema": DRAFT, "title": title}));
     head.extend(as_map(schema));
     head.insert("$defs".to_owned(), defs);
@@ -221,20 +256,20 @@ fn with_head(title: &str, schema: Value, defs: Value) -> Value {
 }
 
 /// An object with these keys and no others, of which `required` are always there.
-fn object(properties: Map<String, Value>, required: &[&str]) -> Value {
+pub(crate) fn object(properties: Map<String, Value>, required: &[&str]) -> Value {
     let mut schema = json!({"type": "object", "required": required, "additionalProperties": false});
     schema["properties"] = Value::Object(properties);
     schema
 }
 
 /// An object with exactly these keys.
-fn closed(properties: Map<String, Value>) -> Value {
+pub(crate) fn closed(properties: Map<String, Value>) -> Value {
     let required: Vec<String> = properties.keys().cloned().collect();
     let required: Vec<&str> = required.iter().map(String::as_str).collect();
     object(properties, &required)
 }
 
-fn as_map(value: Value) -> Map<String, Value> {
+pub(crate) fn as_map(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(map) => map,
         _ => Map::new(),
@@ -246,102 +281,9 @@ mod tests {
     use super::*;
     use crate::json::{summary, summary_2};
     use crate::sample::Sample;
-
-    /// Checks the part of JSON Schema our schemas use; an unknown keyword is an error, so nothing goes unchecked.
-    fn check(root: &Value, schema: &Value, value: &Value, path: &str) -> Result<(), String> {
-        let fail = |what: String| Err(format!("{path}: {what}"));
-        for (keyword, rule) in schema.as_object().expect("schemas are objects") {
-            match keyword.as_str() {
-                "$schema" | "$defs" | "title" | "description" => {}
-                "$ref" => {
-                    let pointer = rule.as_str().and_then(|r| r.strip_prefix('#')).expect("a local reference");
-                    check(root, root.pointer(pointer).expect("a definition"), value, path)?;
-                }
-                "const" if rule == value => {}
-                "enum" if rule.as_array().is_some_and(|names| names.contains(value)) => {}
-                "enum" => return fail(format!("{value} is none of {rule}")),
-                "const" => return fail(format!("{value} is not {rule}")),
-                "type" => {
-                    let is = |name: &Value| match name.as_str() {
-                        Some("object") => value.is_object(),
-                        Some("array") => value.is_array(),
-                        Some("string") => value.is_string(),
-                        Some("boolean") => value.is_boolean(),
-                        Some("null") => value.is_null(),
-                        Some("number") => value.is_number(),
-                        Some("integer") => value.is_u64() || value.is_i64(),
-                        other => panic!("unknown type {other:?}"),
-                    };
-                    if !rule.as_array().map_or_else(|| is(rule), |names| names.iter().any(is)) {
-                        return fail(format!("{value} is no {rule}"));
-                    }
-                }
-                "minimum" => {
-                    if value.as_f64().is_some_and(|v| v < rule.as_f64().expect("a number")) {
-                        return fail(format!("{value} is below {rule}"));
-                    }
-                }
-                "pattern" => {
-                    let length = match rule.as_str() {
-                        Some(p) if p.ends_with(r"\.\d{6}$") => 26,
-                        Some(p) if p.ends_with(r"\.\d{9}[+-]\d\d:\d\d$") => 35,
-                        other => panic!("unknown pattern {other:?}"),
-                    };
-                    if value.as_str().is_none_or(|s| s.len() != length || s.as_bytes()[10] != b'T') {
-                        return fail(format!("{value} is no such time"));
-                    }
-                }
-                "items" => {
-                    for (i, item) in value.as_array().into_iter().flatten().enumerate() {
-                        check(root, rule, item, &format!("{path}[{i}]"))?;
-                    }
-                }
-                "allOf" => {
-                    for part in rule.as_array().expect("a list") {
-                        check(root, part, value, path)?;
-                    }
-                }
-                "anyOf" => {
-                    let parts = rule.as_array().expect("a list");
-                    let errors: Vec<String> =
-                        parts.iter().filter_map(|p| check(root, p, value, path).err()).collect();
-                    if errors.len() == parts.len() {
-                        return fail(errors.join("; "));
-                    }
-                }
-                "properties" => {
-                    for (key, part) in rule.as_object().expect("an object") {
-                        if let Some(inner) = value.get(key) {
-                            check(root, part, inner, &format!("{path}.{key}"))?;
-                        }
-                    }
-                }
-                "required" => {
-                    for key in rule.as_array().expect("a list") {
-                        if value.get(key.as_str().expect("a name")).is_none() {
-                            return fail(format!("{key} is missing"));
-                        }
-                    }
-                }
-                "additionalProperties" => {
-                    let known = schema["properties"].as_object().expect("properties");
-                    if let Some(key) =
-                        value.as_object().into_iter().flat_map(Map::keys).find(|k| !known.contains_key(*k))
-                    {
-                        return fail(format!("{key} is not known"));
-                    }
-                }
-                other => panic!("unknown keyword {other}"),
-            }
-        }
-        Ok(())
-    }
+    use crate::schema_check::{check, valid};
 
     type Change = fn(&mut Value);
-
-    fn valid(schema: &Value, bytes: &[u8]) -> Result<(), String> {
-        check(schema, schema, &serde_json::from_slice(bytes).expect("JSON"), "$")
-    }
 
     #[test]
     fn what_is_written_fits_its_schema() {

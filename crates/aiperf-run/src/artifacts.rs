@@ -115,6 +115,21 @@ impl Folder {
         self.dir.join("inputs.json")
     }
 
+    /// `outputs.json`.
+    pub fn outputs_json(&self) -> PathBuf {
+        self.dir.join("outputs.json")
+    }
+
+    /// `phase_manifest.json`.
+    pub(crate) fn phase_manifest(&self) -> PathBuf {
+        self.dir.join("phase_manifest.json")
+    }
+
+    /// `.aiperf_results_ready.json`, which is there when all other files are.
+    pub(crate) fn ready(&self) -> PathBuf {
+        self.dir.join(".aiperf_results_ready.json")
+    }
+
     /// Makes scratch files in this folder, which is on a disk that takes results.
     pub(crate) fn scratch(&self) -> Scratch {
         Scratch::new(&self.dir)
@@ -148,6 +163,11 @@ impl Folder {
             self.network_jsonl(),
             self.inputs_json(),
             beside(&self.inputs_json()),
+            self.outputs_json(),
+            beside(&self.outputs_json()),
+            self.phase_manifest(),
+            self.dir.join("phases"),
+            self.ready(),
             self.dir.join("logs"),
         ]
     }
@@ -192,7 +212,7 @@ fn lock(dir: &Path) -> Result<Option<File>, RunError> {
 }
 
 /// Where a document is written until it is whole.
-fn beside(path: &Path) -> PathBuf {
+pub(crate) fn beside(path: &Path) -> PathBuf {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".part");
     beside.into()
@@ -313,6 +333,14 @@ impl Spool {
         Ok(self.path)
     }
 
+    /// Writes the rest and gives the file the name `path`; one that is not whole is gone.
+    pub(crate) fn finish_as(mut self, path: &Path) -> Result<(), RunError> {
+        self.end().and_then(|()| fs::rename(&self.path, path)).map_err(|e| {
+            let _ = fs::remove_file(&self.path);
+            artifact("write", path, e)
+        })
+    }
+
     fn end(&mut self) -> io::Result<()> {
         self.flush();
         self.failed.take().map_or(Ok(()), Err)
@@ -392,7 +420,7 @@ impl Drop for InputsFile {
     }
 }
 
-fn artifact(action: &'static str, path: &Path, source: io::Error) -> RunError {
+pub(crate) fn artifact(action: &'static str, path: &Path, source: io::Error) -> RunError {
     RunError::Artifact { action, path: path.to_owned(), source }
 }
 
@@ -403,12 +431,8 @@ mod tests {
 
     fn plan(dir: &Path, prefix: Option<&str>) -> ArtifactsPlan {
         ArtifactsPlan {
-            dir: dir.to_owned(),
             prefix: prefix.map(str::to_owned),
-            level: ExportLevel::Raw,
-            schema: 1,
-            trace: aiperf_core::plan::TracePlan::default(),
-            slice_ns: None,
+            ..ArtifactsPlan::new(dir.to_owned(), ExportLevel::Raw)
         }
     }
 

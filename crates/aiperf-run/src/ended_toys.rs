@@ -122,14 +122,7 @@ pub(crate) fn plan(dir: &Path, level: ExportLevel) -> Plan {
         slos: Vec::new(),
         phases: vec![toys::closed_loop()],
         network: None,
-        artifacts: ArtifactsPlan {
-            dir: dir.to_owned(),
-            prefix: None,
-            level,
-            schema: 1,
-            trace: aiperf_core::plan::TracePlan::default(),
-            slice_ns: None,
-        },
+        artifacts: ArtifactsPlan::new(dir.to_owned(), level),
         runtime: RuntimePlan {
             max_shards: None,
             ui: Ui::None,

@@ -8,16 +8,19 @@ use aiperf_core::time::ClockAnchor;
 use aiperf_data::{Workload, WorkloadFacts};
 use aiperf_metrics::{DiskProblem, HandOver, Health, Names, PhaseHealth, verdict};
 use aiperf_report::{
-    Counting, FileLine, InputLengths, NetworkLatency, Report, ServerCount, TargetResult, console, csv, json,
+    Counting, FileLine, InputLengths, NetworkLatency, Report, ServerCount, TargetResult, console, csv,
+    json as summary_json,
 };
 use aiperf_tokens::Tokenizer;
 use jiff::tz::TimeZone;
+use serde_json::json;
 
 use crate::artifacts::{Folder, InputsFile, write_whole};
 use crate::control::PhaseEnd;
 use crate::error::RunError;
 use crate::job::{RunEnd, Screen, is_synthetic};
 use crate::network::ProbedAll;
+use crate::phase_files::{self, PhasePart};
 use crate::phase_load;
 use crate::pooled::{Numbers, Pooled};
 use crate::reader::{Collected, Malformed, PhaseResults, model_names, target_names};
@@ -64,7 +67,7 @@ pub(crate) fn finish(run: Finished<'_>) -> RunEnd {
         notes: of_starts,
         mut problems,
     } = run;
-    let Collected { phases, files, verified, handover, disk, problems: behind } = collected;
+    let Collected { phases, files, outputs, verified, handover, disk, problems: behind } = collected;
     problems.extend(behind);
     let verified = verified.filter(|v| v.requests + v.skipped > 0);
 
@@ -80,6 +83,9 @@ pub(crate) fn finish(run: Finished<'_>) -> RunEnd {
     if let Some(inputs) = inputs {
         keep("Inputs", inputs.finish(), &mut problems);
     }
+    if let Some(outputs) = outputs {
+        keep("Outputs JSON", outputs.finish(), &mut problems);
+    }
 
     let mut load = Health {
         clock: phase_load::clock(&anchor),
@@ -91,7 +97,6 @@ pub(crate) fn finish(run: Finished<'_>) -> RunEnd {
             spilled_bytes: handover.spilled_bytes,
         },
     };
-    let (warmup, pooled) = pool(plan, phases, ends, &mut load.phases);
     let (network, of_probes) = match (probed, plan.network) {
         (Some(ProbedAll { latency, spool, notes }), _) => {
             keep("Network Latency", spool.finish(), &mut problems);
@@ -103,8 +108,8 @@ pub(crate) fn finish(run: Finished<'_>) -> RunEnd {
         (None, _) => (None, Vec::new()),
     };
     let rtt_ns = network.as_ref().and_then(|network| network.mean_ns);
-    let Some((pooled, profiling)) = pooled.map(|p| {
-        let p = p.with_network_rtt(rtt_ns);
+    let Pools { warmup, profiling, parts } = pool(plan, phases, ends, &mut load.phases, rtt_ns);
+    let Some((pooled, profiling)) = profiling.map(|p| {
         let numbers = p.numbers();
         (p, numbers)
     }) else {
@@ -175,6 +180,7 @@ pub(crate) fn finish(run: Finished<'_>) -> RunEnd {
         version: env!("CARGO_PKG_VERSION"),
         benchmark_id: run_id,
         summary,
+        is_warmup: false,
         warmup: warmup.as_ref().map(|w| &w.summary),
         errors,
         input_config: &plan.input_config,
@@ -201,15 +207,34 @@ pub(crate) fn finish(run: Finished<'_>) -> RunEnd {
         notes: &notes,
         files: &lines,
     };
-    let json = if plan.artifacts.schema == 2 { json::summary_2(&report) } else { json::summary(&report) };
+    let schema = plan.artifacts.schema;
     let console_file = console::render(&report, console::EXPORT_WIDTH, false);
     for (path, bytes) in [
-        (&paths[0].1, csv::summary(&report)),
-        (&paths[1].1, json),
+        (&paths[0].1, csv::written(&report, schema)),
+        (&paths[1].1, summary_json::written(&report, schema)),
         (&paths[2].1, console_file.clone().into_bytes()),
     ] {
         problems.extend(write_whole(path, &bytes).err());
     }
+    if plan.phases.len() > 1 {
+        let last = parts.len().saturating_sub(1);
+        let of_kind = |kind| match kind {
+            PhaseKind::Warmup => warmup.as_ref(),
+            PhaseKind::Profiling => Some(&profiling),
+        };
+        let parts: Vec<PhasePart<'_>> = parts
+            .iter()
+            .enumerate()
+            .filter_map(|(i, (index, own))| {
+                let plan = plan.phases.get(*index)?;
+                let numbers = own.as_ref().or_else(|| of_kind(plan.kind))?;
+                Some(PhasePart { index: *index, plan, was_cancelled: interrupted && i == last, numbers })
+            })
+            .collect();
+        phase_files::write(folder, &report, schema, &parts, &mut problems);
+    }
+    let ready = json!({"ready": true, "was_cancelled": interrupted, "partial": !problems.is_empty()});
+    problems.extend(write_whole(&folder.ready(), ready.to_string().as_bytes()).err());
     let console = match screen.width {
         Some(width) => console::render(&report, width, screen.colour),
         None => console_file,
@@ -217,26 +242,42 @@ pub(crate) fn finish(run: Finished<'_>) -> RunEnd {
     RunEnd { console, completed: summary.tally.completed, interrupted, problems }
 }
 
-/// The phases of either kind together, and how the load of each was that began. A kind of which none began, because the run was
+/// The phases of either kind together, and each that began.
+struct Pools {
+    warmup: Option<Pooled>,
+    profiling: Option<Pooled>,
+    /// Position in the plan, and its own numbers where others of its kind began as well.
+    parts: Vec<(usize, Option<Numbers>)>,
+}
+
+/// Puts phases of one kind together, and tells how the load of each was that began. A kind of which none began, because the run was
 /// stopped before, is an empty one.
 fn pool(
     plan: &Plan,
     phases: Vec<PhaseResults>,
     ends: Vec<PhaseEnd>,
     load: &mut Vec<PhaseHealth>,
-) -> (Option<Pooled>, Option<Pooled>) {
-    let (mut warmup, mut profiling) = (None, None);
+    rtt_ns: Option<f64>,
+) -> Pools {
+    let mut pools = Pools { warmup: None, profiling: None, parts: Vec::new() };
+    let begun: Vec<PhaseKind> = plan.phases.iter().zip(&ends).map(|(phase, _)| phase.kind).collect();
     let mut ends = ends.into_iter();
-    for (phase, results) in plan.phases.iter().zip(phases) {
+    for (index, (phase, results)) in plan.phases.iter().zip(phases).enumerate() {
         let into = match phase.kind {
-            PhaseKind::Warmup => &mut warmup,
-            PhaseKind::Profiling => &mut profiling,
+            PhaseKind::Warmup => &mut pools.warmup,
+            PhaseKind::Profiling => &mut pools.profiling,
         };
         let end = ends.next();
         let began = end.is_some();
         let (pooled, health) = Pooled::of(phase, results, end.unwrap_or_else(PhaseEnd::unstarted));
+        let pooled = match phase.kind {
+            PhaseKind::Profiling => pooled.with_network_rtt(rtt_ns),
+            PhaseKind::Warmup => pooled,
+        };
         if began {
             load.push(health);
+            let is_one_of_several = begun.iter().filter(|kind| **kind == phase.kind).count() > 1;
+            pools.parts.push((index, is_one_of_several.then(|| pooled.numbers())));
         }
         match into {
             None => *into = Some(pooled),
@@ -245,7 +286,7 @@ fn pool(
             Some(_) => {}
         }
     }
-    (warmup, profiling)
+    pools
 }
 
 /// What our counts of inputs are counts of.

@@ -31,7 +31,9 @@ mod job;
 mod limit;
 mod live;
 mod network;
+mod outputs;
 mod phase;
+mod phase_files;
 mod phase_load;
 mod pooled;
 mod prepare;
@@ -58,6 +60,7 @@ pub use error::RunError;
 pub use interrupt::Interrupt;
 pub use job::{Job, RunEnd, Screen};
 pub use rebuild::{Rebuilt, rebuild};
+pub use run_file::run_file_schema;
 
 /// 64 bits nobody can foresee: the standard library's hash keys come from the operating system.
 pub fn random_u64() -> u64 {

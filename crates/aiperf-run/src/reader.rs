@@ -31,6 +31,7 @@ use crate::error::RunError;
 use crate::handover::{HandoverStats, Incoming, Taken};
 use crate::item::{Item, Needs, TurnFacts};
 use crate::live::{Latest, Live};
+use crate::outputs::Outputs;
 use crate::phase_load::PhaseLoad;
 use crate::verify::{Claim, Verifier};
 
@@ -85,6 +86,8 @@ pub(crate) struct Collected {
     pub phases: Vec<PhaseResults>,
     /// Files that grew during the run, with their label for the footer.
     pub files: Vec<(&'static str, Spool)>,
+    /// The answers' texts, where they are kept.
+    pub outputs: Option<Outputs>,
     /// What counting again came to.
     pub verified: Option<Verified>,
     /// How far the reader was behind.
@@ -115,6 +118,7 @@ impl Collected {
         Self {
             phases,
             files: Vec::new(),
+            outputs: None,
             verified: None,
             handover: HandoverStats::default(),
             disk: None,
@@ -294,6 +298,9 @@ impl Reader {
             phase.targets = phase.targets.take().map(|targets| targets.on(&disk));
         }
         collected.disk = Some(disk);
+        if plan.artifacts.outputs {
+            collected.outputs = Some(Outputs::create(folder.outputs_json(), &scratch)?);
+        }
         let threshold = |phase: &PhasePlan| {
             let share = phase.failed_threshold.filter(|_| phase.kind == PhaseKind::Profiling)?;
             Some(FailureThreshold::new(share, phase.concurrency))
@@ -562,6 +569,11 @@ impl Reader {
                 completion_tokens: answer.usage.and_then(|u| u.completion_tokens),
             };
             spool.append(|out| jsonl::line(out, &meta, &values, said));
+        }
+        if let Some(outputs) = &mut self.collected.outputs
+            && name.kind == PhaseKind::Profiling
+        {
+            outputs.add(&ticket, &meta, &values, &answer.written());
         }
         if let (Some(file), Some(sender)) = (&mut self.raw, sender) {
             let sent = sender.request_headers(ticket.request_id, &ticket.correlation_id);

@@ -112,6 +112,7 @@ pub fn rebuild(dir: &Path, force: bool, screen: Screen) -> Result<Rebuilt, RunEr
         version: &run.aiperf_version,
         benchmark_id: &run.benchmark_id,
         summary: &profiling.summary,
+        is_warmup: false,
         warmup: (warmup.summary.tally.sent > 0).then_some(&warmup.summary),
         errors: profiling.errors.groups(),
         input_config: &run.input_config,
@@ -139,8 +140,8 @@ pub fn rebuild(dir: &Path, force: bool, screen: Screen) -> Result<Rebuilt, RunEr
         files: &files,
     };
     let page = console::render(&report, console::EXPORT_WIDTH, false);
-    let json = if run.schema == 2 { json::summary_2(&report) } else { json::summary(&report) };
-    let contents = [csv::summary(&report), json, page.clone().into_bytes()];
+    let (csv, json) = (csv::written(&report, run.schema), json::written(&report, run.schema));
+    let contents = [csv, json, page.clone().into_bytes()];
     for (path, bytes) in targets.iter().zip(contents) {
         write_whole(path, &bytes)?;
     }

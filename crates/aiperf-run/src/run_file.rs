@@ -6,7 +6,7 @@ use aiperf_core::time::ClockAnchor;
 use aiperf_metrics::Capabilities;
 use aiperf_report::Counting;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::reader::{model_names, target_names};
 
@@ -83,6 +83,48 @@ pub(crate) enum CountingFact {
     Rendered,
     Messages { has_template: bool },
     Prompts { specials: u64 },
+}
+
+/// Schema (JSON Schema, draft 2020-12) of the file.
+pub fn run_file_schema() -> Value {
+    let text = json!({"type": "string"});
+    let yes = json!({"type": "boolean"});
+    let phase = json!({"type": "object", "additionalProperties": false, "required": ["name", "warmup"],
+        "properties": {"name": text, "warmup": yes}});
+    let with = |word: &str, key: &str, form: Value| {
+        json!({"type": "object", "additionalProperties": false, "required": [word],
+            "properties": {word: {"type": "object", "additionalProperties": false, "required": [key], "properties": {key: form}}}})
+    };
+    let counting = json!({"anyOf": [
+        {"const": "rendered"},
+        with("messages", "has_template", yes.clone()),
+        with("prompts", "specials", json!({"type": "integer", "minimum": 0})),
+    ]});
+    let properties = json!({
+        "format": {"const": FORMAT},
+        "aiperf_version": text,
+        "benchmark_id": text,
+        "start_time_ns": {"type": "integer", "minimum": 0},
+        "random_seed": {"type": "integer", "minimum": 0},
+        "cli_command": text,
+        "schema": {"enum": [1, 2]},
+        "streaming": yes,
+        "server_token_count": yes,
+        "length_forced": yes,
+        "counting": counting,
+        "tokenizer": {"type": ["string", "null"]},
+        "phases": {"type": "array", "items": phase},
+        "input_config": {"type": "object"},
+    });
+    let required: Vec<&String> = properties.as_object().into_iter().flat_map(|keys| keys.keys()).collect();
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "AIPerf run",
+        "type": "object",
+        "required": required,
+        "additionalProperties": false,
+        "properties": properties,
+    })
 }
 
 impl RunFile {

@@ -5,13 +5,13 @@ use std::ffi::OsString;
 use aiperf_core::text::nearest;
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint};
 
-use crate::commands::{compare, completions, config, doctor, explain, profile, report, sim, tokenizer};
+use crate::commands::{compare, completions, config, doctor, explain, profile, report, schema, sim, tokenizer};
 use crate::exit::{Exit, USAGE};
 use crate::output;
 
 /// Commands in the order of the help.
-const COMMANDS: [&str; 9] =
-    ["profile", "sim", "report", "compare", "explain", "doctor", "tokenizer", "config", "completions"];
+const COMMANDS: [&str; 10] =
+    ["profile", "sim", "report", "compare", "explain", "doctor", "tokenizer", "config", "schema", "completions"];
 
 /// The whole command line, for help and shell completions.
 pub(crate) fn command() -> Command {
@@ -52,6 +52,7 @@ pub(crate) fn command() -> Command {
                         ),
                 ),
         )
+        .subcommand(schema::command())
         .subcommand(
             Command::new("completions").about("Print a completion script for a shell").arg(
                 Arg::new("shell")
@@ -104,6 +105,7 @@ fn dispatch_matches(matches: &ArgMatches) -> Exit {
         Some(("doctor", m)) => doctor::run(m),
         Some(("tokenizer", m)) => tokenizer::run(m),
         Some(("config", m)) => config::run(m),
+        Some(("schema", m)) => schema::run(m),
         Some(("completions", m)) => completions::run(m),
         _ => Exit(USAGE),
     }

@@ -67,6 +67,7 @@ impl Resolver<'_> {
             schema: if self.settings.int_or_default(Id::ExportSchema) == 2 { 2 } else { 1 },
             trace,
             slice_ns: self.slice_ns(phases),
+            outputs: self.settings.is_on(Id::ExportOutputs),
         }
     }
 

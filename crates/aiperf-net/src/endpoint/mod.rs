@@ -156,6 +156,21 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// All that the model wrote, in the order in which it came: reasoning, answer, tool calls.
+    pub fn written(&self) -> Cow<'_, str> {
+        if self.reasoning.is_empty() {
+            return Cow::Borrowed(&self.text);
+        }
+        let mut all = String::with_capacity(self.reasoning.len() + self.text.len());
+        let (mut reasoning, mut text) = (0, 0);
+        for chunk in &self.chunks {
+            all.push_str(self.reasoning.get(reasoning..chunk.reasoning_end).unwrap_or_default());
+            all.push_str(self.text.get(text..chunk.text_end).unwrap_or_default());
+            (reasoning, text) = (chunk.reasoning_end, chunk.text_end);
+        }
+        all.into()
+    }
+
     /// The text without tool calls.
     pub(crate) fn prose(&self) -> Cow<'_, str> {
         choice::prose(&self.text, &self.calls)

@@ -118,14 +118,7 @@ impl Trial {
             slos: Vec::new(),
             phases: vec![phase],
             network: None,
-            artifacts: ArtifactsPlan {
-                dir: std::env::temp_dir(),
-                prefix: None,
-                level: ExportLevel::Summary,
-                schema: 1,
-                trace: aiperf_core::plan::TracePlan::default(),
-                slice_ns: None,
-            },
+            artifacts: ArtifactsPlan::new(std::env::temp_dir(), ExportLevel::Summary),
             runtime: RuntimePlan {
                 max_shards: self.workers_max,
                 ui: Ui::None,

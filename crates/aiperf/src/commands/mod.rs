@@ -8,5 +8,6 @@ mod download;
 pub(crate) mod explain;
 pub(crate) mod profile;
 pub(crate) mod report;
+pub(crate) mod schema;
 pub(crate) mod sim;
 pub(crate) mod tokenizer;

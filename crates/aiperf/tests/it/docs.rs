@@ -44,9 +44,11 @@ fn metrics() {
 }
 
 #[test]
-fn summary_schemas() {
-    same("summary.schema.json", &json(&aiperf_report::summary_schema()));
-    same("summary-2.schema.json", &json(&aiperf_report::summary_schema_2()));
+fn file_schemas() {
+    for schema in aiperf_report::FILE_SCHEMAS {
+        same(&format!("{}.schema.json", schema.name), &json(&(schema.make)()));
+    }
+    same("run.schema.json", &json(&aiperf_run::run_file_schema()));
 }
 
 #[test]

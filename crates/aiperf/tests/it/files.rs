@@ -9,7 +9,8 @@ use serde_json::Value;
 use crate::support::{Done, Run, Tally, flat, scripted, sim, tree, url};
 
 /// The files of a run at the usual level.
-const USUAL: [&str; 8] = [
+const USUAL: [&str; 9] = [
+    ".aiperf_results_ready.json",
     "inputs.json",
     "logs",
     "logs/aiperf.log",
@@ -191,6 +192,7 @@ fn a_prefix_names_the_files() {
     for prefix in ["mine", "mine.json", "mine_raw.jsonl"] {
         let done = five(&format!("--export-level raw --profile-export-prefix {prefix}")).expect_exit(0);
         let expected = [
+            ".aiperf_results_ready.json",
             "inputs.json",
             "logs",
             "logs/aiperf.log",
@@ -279,7 +281,7 @@ fn the_second_schema_has_every_key() {
 
 /// The part of JSON Schema that our schemas use.
 #[track_caller]
-fn valid(value: &Value, schema: &Value) {
+pub(crate) fn valid(value: &Value, schema: &Value) {
     let mut wrong = Vec::new();
     check(value, schema, schema, "$", &mut wrong);
     assert!(wrong.is_empty(), "{wrong:#?}");

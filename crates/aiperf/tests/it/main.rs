@@ -1,6 +1,7 @@
 //! The real binary against real sockets: the simulated server and scripted bad servers over loopback.
 
 mod answers;
+mod artifacts;
 mod bad_input;
 mod bad_lengths;
 mod bad_load;
