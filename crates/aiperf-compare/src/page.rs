@@ -16,6 +16,7 @@ const fn table(group: ConsoleGroup) -> (&'static str, bool) {
         ConsoleGroup::Usage => ("LLM Metrics: Usage", true),
         ConsoleGroup::Active => ("LLM Metrics: Active", true),
         ConsoleGroup::Effective => ("LLM Metrics: Effective", true),
+        ConsoleGroup::SpecDecode => ("LLM Metrics: Spec Decode", true),
         ConsoleGroup::HttpTrace => ("HTTP Trace Timing", false),
         ConsoleGroup::None => ("Other Metrics", false),
     }

@@ -306,7 +306,7 @@ mod tests {
     use crate::raw::{self, Raw, Responses};
     use crate::sample;
     use crate::schema_check::{check, valid};
-    use aiperf_core::outcome::Outcome;
+    use aiperf_core::outcome::{Finish, Outcome};
     use aiperf_core::plan::PhaseKind;
     use aiperf_core::ticket::{SessionId, Uuid};
 
@@ -337,6 +337,8 @@ mod tests {
             url: Some("http://one"),
             model: Some("m"),
             outcome: Outcome::Cancelled,
+            finish: (Finish::Length, Some("length")),
+            first_chunk_tokens: Some(2),
         }
     }
 
@@ -348,7 +350,7 @@ mod tests {
         for values in sample::recorder_and_values().1 {
             for error in [None, Some(&failure)] {
                 let mut out = Vec::new();
-                jsonl::line(&mut out, &meta, &values, None, error);
+                jsonl::line(&mut out, &meta, &values, jsonl::Said { error, ..jsonl::Said::default() });
                 assert_eq!(valid(&record_schema(), &out), Ok(()));
             }
         }

@@ -67,7 +67,7 @@ pub fn end(out: &mut Vec<u8>, entries: usize) {
 mod tests {
     use super::*;
     use crate::sample;
-    use aiperf_core::outcome::Outcome;
+    use aiperf_core::outcome::{Finish, Outcome};
     use aiperf_core::plan::PhaseKind;
     use aiperf_core::ticket::{SessionId, Uuid};
 
@@ -98,6 +98,8 @@ mod tests {
             url: None,
             model: None,
             outcome: Outcome::Completed,
+            finish: (Finish::Unsaid, None),
+            first_chunk_tokens: None,
         }
     }
 

@@ -5,13 +5,25 @@ use std::ffi::OsString;
 use aiperf_core::text::nearest;
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint};
 
-use crate::commands::{compare, completions, config, doctor, explain, profile, report, schema, sim, tokenizer};
+use crate::commands::{
+    compare, completions, config, doctor, explain, profile, report, schema, sim, tokenizer,
+};
 use crate::exit::{Exit, USAGE};
 use crate::output;
 
 /// Commands in the order of the help.
-const COMMANDS: [&str; 10] =
-    ["profile", "sim", "report", "compare", "explain", "doctor", "tokenizer", "config", "schema", "completions"];
+const COMMANDS: [&str; 10] = [
+    "profile",
+    "sim",
+    "report",
+    "compare",
+    "explain",
+    "doctor",
+    "tokenizer",
+    "config",
+    "schema",
+    "completions",
+];
 
 /// The whole command line, for help and shell completions.
 pub(crate) fn command() -> Command {
