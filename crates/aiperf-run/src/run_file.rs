@@ -90,7 +90,9 @@ pub fn run_file_schema() -> Value {
     let text = json!({"type": "string"});
     let yes = json!({"type": "boolean"});
     let phase = json!({"type": "object", "additionalProperties": false, "required": ["name", "warmup"],
-        "properties": {"name": text, "warmup": yes}});
+        "properties": {"name": text, "warmup": yes, "replay": yes}});
+    let texts = json!({"type": "array", "items": text});
+    let slo = json!({"type": "array", "items": {"type": ["string", "number"]}, "minItems": 2, "maxItems": 2});
     let with = |word: &str, key: &str, form: Value| {
         json!({"type": "object", "additionalProperties": false, "required": [word],
             "properties": {word: {"type": "object", "additionalProperties": false, "required": [key], "properties": {key: form}}}})
@@ -108,11 +110,18 @@ pub fn run_file_schema() -> Value {
         "random_seed": {"type": "integer", "minimum": 0},
         "cli_command": text,
         "schema": {"enum": [1, 2]},
+        "endpoint_type": text,
         "streaming": yes,
         "server_token_count": yes,
         "length_forced": yes,
+        "slos": {"type": "array", "items": slo},
+        "show_trace_timing": yes,
+        "network_mean_ns": {"type": ["number", "null"]},
         "counting": counting,
         "tokenizer": {"type": ["string", "null"]},
+        "slice_ns": {"type": ["integer", "null"]},
+        "models": texts,
+        "urls": texts,
         "phases": {"type": "array", "items": phase},
         "input_config": {"type": "object"},
     });

@@ -398,10 +398,10 @@ fn a_wrong_document_is_refused_by_the_schema() {
 
 #[test]
 fn a_disk_that_fills_up_costs_the_file_that_did_not_fit_and_nothing_else() {
-    // Records are the one file that outgrows 32 KiB here.
+    // Records are the one file that outgrows the disk here.
     let server = sim("ttft=0&itl=0");
     let run = Run::profile(&url(&server)).args("--request-count 60 --concurrency 4 --streaming");
-    let done = run.disk_full_after(64).run().expect_exit(1);
+    let done = run.disk_full_after(128).run().expect_exit(1);
     let done = done.says(&["error: cannot write out/profile_export.jsonl: "]);
     assert_eq!(names(&done), set(&USUAL));
     // What is there is whole: every line, and the documents.
