@@ -159,9 +159,11 @@ impl Hooks {
     ) -> Result<(), RunError> {
         let shown = for_terminal(model, WORDS);
         let end_ns = mono_ns().saturating_add(plan.timeout_ns);
+        let mut before: Option<String> = None;
         for attempt in 1u64.. {
             let left_ns = end_ns.saturating_sub(mono_ns());
-            let try_ns = plan.interval_ns.max(LEAST_TRY_NS).min(left_ns.max(1));
+            let usual_ns = plan.interval_ns.max(LEAST_TRY_NS);
+            let try_ns = usual_ns.min(left_ns.max(1));
             let found = if list {
                 self.is_listed(url, model, try_ns).await
             } else {
@@ -174,20 +176,24 @@ impl Hooks {
                     return Ok(());
                 }
                 Ok(false) => return Ok(()),
-                Err(why) => why,
+                // A try that the end of all waiting cut short tells less than the one before.
+                Err(why) => before.take().filter(|_| try_ns < usual_ns).unwrap_or(why),
             };
             let left_ns = end_ns.saturating_sub(mono_ns());
-            if left_ns == 0 {
+            if left_ns > 0 {
+                say(&format!(
+                    "Waiting for {url} to serve '{shown}', {:.0} s more at most: {why}",
+                    ns_to_seconds(left_ns)
+                ));
+                if !self.pause(plan.interval_ns.min(left_ns)).await {
+                    return Ok(());
+                }
+            }
+            if mono_ns() >= end_ns {
                 let seconds = ns_to_seconds(plan.timeout_ns);
                 return Err(RunError::NotReady { url: url.to_string(), model: shown, seconds, why });
             }
-            say(&format!(
-                "Waiting for {url} to serve '{shown}', {:.0} s more at most: {why}",
-                ns_to_seconds(left_ns)
-            ));
-            if !self.pause(plan.interval_ns.min(left_ns)).await {
-                return Ok(());
-            }
+            before = Some(why);
         }
         Ok(())
     }

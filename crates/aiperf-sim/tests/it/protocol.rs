@@ -228,7 +228,7 @@ fn refusals_are_error_objects() {
     assert_eq!(ask(key, "POST", COMPLETIONS, "{").0, 400);
     assert_eq!(ask(key, "GET", COMPLETIONS, "").0, 405);
     assert_eq!(ask(key, "POST", "/v1/models", "").0, 405);
-    assert_eq!(ask(key, "POST", "/v1/embeddings", good).0, 404);
+    assert_eq!(ask(key, "POST", "/v1/nothing", good).0, 404);
     assert_eq!(ask("", "GET", "/health", "").0, 200);
     let models = ask(key, "GET", "/v1/models", "").2;
     assert_eq!(models["data"][1]["id"], "b");
