@@ -127,12 +127,14 @@ pub fn timeslices_schema() -> Value {
     let mut slice =
         as_map(json!({"start_ns": whole(), "end_ns": whole(), "is_complete": {"type": "boolean"}}));
     for spec in METRICS.iter().filter(|spec| spec.is_public()) {
-        slice.insert(spec.tag.to_owned(), statistics(Some(spec)));
+        let own = json!({"properties": {"unit": {"const": spec.display.name()}}});
+        slice.insert(spec.tag.to_owned(), json!({"allOf": [{"$ref": "#/$defs/metric"}, own]}));
     }
     let mut slice = object(slice, &["start_ns", "end_ns"]);
-    slice["additionalProperties"] = statistics(None);
+    slice["additionalProperties"] = json!({"$ref": "#/$defs/metric"});
     let properties = json!({"timeslices": list(slice), "input_config": {"type": "object"}});
-    with_head("AIPerf time slices", object(as_map(properties), &["timeslices"]), json!({}))
+    let defs = json!({"metric": statistics()});
+    with_head("AIPerf time slices", object(as_map(properties), &["timeslices"]), defs)
 }
 
 /// Schema of `phase_manifest.json`.
@@ -241,22 +243,16 @@ fn record_metrics() -> Value {
     metrics
 }
 
-/// Statistics of a metric, as far as there are any: of one of the table with its own unit.
-pub(crate) fn statistics(spec: Option<&MetricSpec>) -> Value {
+/// Statistics of any metric, as far as there are any.
+pub(crate) fn statistics() -> Value {
     let mut keys = Map::new();
-    keys.insert("unit".to_owned(), spec.map_or_else(text, |spec| json!({"const": spec.display.name()})));
-    let is_distribution = spec.is_none_or(|spec| !spec.compute.is_single());
-    let names: &[&str] = if is_distribution {
-        &["avg", "p1", "p5", "p10", "p25", "p50", "p75", "p90", "p95", "p99", "min", "max", "std", "sum"]
-    } else {
-        &["avg"]
-    };
-    for name in names {
-        keys.insert((*name).to_owned(), json!({"type": "number"}));
+    keys.insert("unit".to_owned(), text());
+    for name in
+        ["avg", "p1", "p5", "p10", "p25", "p50", "p75", "p90", "p95", "p99", "min", "max", "std", "sum"]
+    {
+        keys.insert(name.to_owned(), json!({"type": "number"}));
     }
-    if is_distribution {
-        keys.insert("count".to_owned(), whole());
-    }
+    keys.insert("count".to_owned(), whole());
     object(keys, &["unit"])
 }
 
@@ -301,34 +297,16 @@ fn closed(properties: Value) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::jsonl::{self, Meta, PhaseMeta};
+    use crate::jsonl::{self, Meta};
     use crate::network::{self, Probe};
     use crate::raw::{self, Raw, Responses};
     use crate::sample;
     use crate::schema_check::{check, valid};
     use aiperf_core::outcome::{Finish, Outcome};
-    use aiperf_core::plan::PhaseKind;
-    use aiperf_core::ticket::{SessionId, Uuid};
 
-    fn meta(correlation_id: &SessionId) -> Meta<'_> {
+    /// With all keys.
+    fn meta() -> Meta<'static> {
         Meta {
-            session_num: 1,
-            request_id: Uuid::from_random(1),
-            correlation_id,
-            conversation_id: "c",
-            turn_index: 0,
-            dispatched_ns: 1,
-            start_ns: 2,
-            ack_ns: Some(3),
-            end_ns: 9,
-            shard: 0,
-            reader: 0,
-            phase: PhaseMeta {
-                kind: PhaseKind::Profiling,
-                index: 0,
-                profiling_index: Some(0),
-                name: "profiling",
-            },
             cancelled_ns: Some(4),
             scheduled_ns: Some(1),
             send_start_ns: Some(2),
@@ -339,13 +317,13 @@ mod tests {
             outcome: Outcome::Cancelled,
             finish: (Finish::Length, Some("length")),
             first_chunk_tokens: Some(2),
+            ..sample::meta()
         }
     }
 
     #[test]
     fn lines_with_all_keys_fit() {
-        let id = SessionId::from(Uuid::from_random(2));
-        let meta = meta(&id);
+        let meta = meta();
         let failure = sample::cancelled();
         for values in sample::recorder_and_values().1 {
             for error in [None, Some(&failure)] {

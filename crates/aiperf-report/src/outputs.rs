@@ -67,51 +67,20 @@ pub fn end(out: &mut Vec<u8>, entries: usize) {
 mod tests {
     use super::*;
     use crate::sample;
-    use aiperf_core::outcome::{Finish, Outcome};
-    use aiperf_core::plan::PhaseKind;
-    use aiperf_core::ticket::{SessionId, Uuid};
 
-    fn meta(correlation_id: &SessionId) -> Meta<'_> {
-        Meta {
-            session_num: 3,
-            request_id: Uuid::from_random(1),
-            correlation_id,
-            conversation_id: "session_000003",
-            turn_index: 1,
-            dispatched_ns: 1,
-            start_ns: 2,
-            ack_ns: None,
-            end_ns: 9,
-            shard: 0,
-            reader: 0,
-            phase: jsonl::PhaseMeta {
-                kind: PhaseKind::Profiling,
-                index: 0,
-                profiling_index: Some(0),
-                name: "profiling",
-            },
-            cancelled_ns: None,
-            scheduled_ns: None,
-            send_start_ns: None,
-            send_end_ns: None,
-            receive_start_ns: None,
-            url: None,
-            model: None,
-            outcome: Outcome::Completed,
-            finish: (Finish::Unsaid, None),
-            first_chunk_tokens: None,
-        }
+    fn meta() -> Meta<'static> {
+        let conversation_id = "session_000003";
+        Meta { session_num: 3, conversation_id, turn_index: 1, end_ns: 9, ..sample::meta() }
     }
 
     #[test]
     fn entries_in_a_document() {
-        let id = SessionId::from(Uuid::from_random(2));
         let values = sample::recorder_and_values().1;
         let mut out = Vec::new();
         begin(&mut out);
         for (i, text) in [Some("naïve \"東京\"\n🙂"), None].into_iter().enumerate() {
             let mut compact = Vec::new();
-            entry(&mut compact, &meta(&id), &values[if text.is_some() { 0 } else { 3 }], text);
+            entry(&mut compact, &meta(), &values[if text.is_some() { 0 } else { 3 }], text);
             place(&mut out, &compact, i == 0);
         }
         end(&mut out, 2);

@@ -117,47 +117,9 @@ fn payload(out: &mut Vec<u8>, body: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::jsonl::PhaseMeta;
     use crate::sample;
-    use aiperf_core::outcome::{Finish, Outcome};
-    use aiperf_core::plan::PhaseKind;
-    use aiperf_core::ticket::{SessionId, Uuid};
 
     type Field<'a> = (&'a [u8], &'a [u8]);
-
-    const SESSION: &SessionId = &SessionId::Random(Uuid::from_random(2));
-
-    fn meta() -> Meta<'static> {
-        Meta {
-            session_num: 0,
-            request_id: Uuid::from_random(1),
-            correlation_id: SESSION,
-            conversation_id: "session_000000",
-            turn_index: 0,
-            dispatched_ns: 1,
-            start_ns: 2,
-            ack_ns: Some(3),
-            end_ns: 4,
-            shard: 0,
-            reader: 0,
-            phase: PhaseMeta {
-                kind: PhaseKind::Profiling,
-                index: 0,
-                profiling_index: Some(0),
-                name: "profiling",
-            },
-            cancelled_ns: None,
-            scheduled_ns: None,
-            send_start_ns: None,
-            send_end_ns: None,
-            receive_start_ns: None,
-            url: None,
-            model: None,
-            outcome: Outcome::Completed,
-            finish: (Finish::Unsaid, None),
-            first_chunk_tokens: None,
-        }
-    }
 
     fn written(raw: &Raw<'_, &[u8], &[u8]>) -> String {
         let mut out = Vec::new();
@@ -176,7 +138,7 @@ mod tests {
             (11, vec![(b"comment", b"caf\xff"), (b"data", b"[DONE]")]),
         ];
         let raw = Raw {
-            meta: &meta(),
+            meta: &sample::meta(),
             start_mono_ns: 5,
             headers: &[
                 ("Authorization", "Bearer x"),
@@ -195,7 +157,7 @@ mod tests {
     fn bodies_failures_and_odd_payloads() {
         let failure = sample::failure(503, "busy");
         let raw = Raw {
-            meta: &meta(),
+            meta: &sample::meta(),
             start_mono_ns: 5,
             headers: &[],
             status: None,

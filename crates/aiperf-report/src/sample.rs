@@ -1,8 +1,9 @@
 //! A small run for the tests: three answers, a failure, a cancellation, a lost and an unsent request.
 
 use aiperf_core::outcome::{Failure, FailureKind, Finish, Outcome, Stage};
-use aiperf_core::plan::SloPlan;
+use aiperf_core::plan::{PhaseKind, SloPlan};
 use aiperf_core::spec_decode::SpecDecode;
+use aiperf_core::ticket::{SessionId, Uuid};
 use aiperf_core::time::ClockAnchor;
 use aiperf_core::usage::Usage;
 use aiperf_metrics::{
@@ -14,6 +15,7 @@ use aiperf_metrics::{
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
+use crate::jsonl::{Meta, PhaseMeta};
 use crate::lengths::{Counting, InputLengths, ServerCount, Verified, WrongLength};
 use crate::load::TargetResult;
 use crate::network::{NetworkLatency, TargetRtt};
@@ -363,5 +365,41 @@ impl Sample {
                 FileLine { label: "Log File", path: "run/logs/aiperf.log" },
             ],
         }
+    }
+}
+
+/// Who sent it.
+const SESSION: &SessionId = &SessionId::Random(Uuid::from_random(2));
+
+/// Of a completed request that says no more than it must.
+pub(crate) fn meta() -> Meta<'static> {
+    Meta {
+        session_num: 0,
+        request_id: Uuid::from_random(1),
+        correlation_id: SESSION,
+        conversation_id: "session_000000",
+        turn_index: 0,
+        dispatched_ns: 1,
+        start_ns: 2,
+        ack_ns: Some(3),
+        end_ns: 4,
+        shard: 0,
+        reader: 0,
+        phase: PhaseMeta {
+            kind: PhaseKind::Profiling,
+            index: 0,
+            profiling_index: Some(0),
+            name: "profiling",
+        },
+        cancelled_ns: None,
+        scheduled_ns: None,
+        send_start_ns: None,
+        send_end_ns: None,
+        receive_start_ns: None,
+        url: None,
+        model: None,
+        outcome: Outcome::Completed,
+        finish: (Finish::Unsaid, None),
+        first_chunk_tokens: None,
     }
 }

@@ -44,6 +44,9 @@ pub fn summary_schema() -> Value {
         "over_time": crate::over_time::schema(false),
         "finish_reasons": finishes(false),
         "pooled_spec_decode_acceptance_histogram": histogram(),
+        // Blocks of AIPerf's runs with telemetry and trees of requests.
+        "telemetry_data": {"type": "object"},
+        "branch_stats": {"type": "object"},
         "input_lengths": crate::lengths::schema(),
         "load_health": crate::load::schema(false),
         "per_url": crate::load::targets_schema(false),
@@ -54,10 +57,6 @@ pub fn summary_schema() -> Value {
     });
     if let Value::Object(map) = &mut properties {
         map.extend(metrics());
-        // Blocks of AIPerf's runs with telemetry, trees of requests and speculative decoding.
-        for key in ["telemetry_data", "branch_stats", "pooled_spec_decode_acceptance_histogram"] {
-            map.insert(key.to_owned(), json!({"type": "object"}));
-        }
     }
     let mut number_keys: Map<String, Value> = Map::new();
     number_keys.insert("unit".to_owned(), json!({"type": "string"}));
@@ -109,7 +108,8 @@ pub fn summary_schema() -> Value {
         "AIPerf summary, schema 1",
         summary,
         json!({
-            "other_metric": crate::file_schemas::statistics(None),
+            "other_metric": crate::file_schemas::statistics(),
+            "interval": crate::analysis::interval_schema(false),
             "scalar": object(as_map(json!({"unit": {"type": "string"}, "avg": {"type": "number"}})), &["unit", "avg"]),
             "distribution": object(number_keys.clone(), &all),
             "partial": object(number_keys, &["unit"]),
@@ -198,7 +198,8 @@ pub fn summary_schema_2() -> Value {
         "run_info": {"$ref": "#/$defs/run_info"},
         "input_config": {"type": "object"},
     });
-    let defs = json!({"phase": phase, "error": error, "run_info": run_info()});
+    let interval = crate::analysis::interval_schema(true);
+    let defs = json!({"phase": phase, "error": error, "run_info": run_info(), "interval": interval});
     with_head("AIPerf summary, schema 2", closed(as_map(properties)), defs)
 }
 

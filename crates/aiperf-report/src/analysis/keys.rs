@@ -101,29 +101,34 @@ fn statistics(stats: &Stats, names: &[&str]) -> Value {
     Value::Object(all)
 }
 
-/// Schema of [`uncertainty`], or with `nulls` off of the same without nulls.
+/// Schema of [`uncertainty`], or with `nulls` off of the same without nulls. What it says of a metric is [`interval_schema`], to be
+/// defined as `interval`.
 pub(crate) fn uncertainty_schema(nulls: bool) -> Value {
     let s = Shapes { nulls };
-    let number = || json!({"type": "number"});
+    let metric = json!({"$ref": "#/$defs/interval"});
+    let metrics: Map<String, Value> =
+        METRICS.iter().filter(|m| m.is_public()).map(|m| (m.tag.to_owned(), metric.clone())).collect();
+    s.all(&[("level", json!({"type": "number"})), ("metrics", optional(metrics))])
+}
+
+/// Schema of what [`uncertainty`] says of one metric.
+pub(crate) fn interval_schema(nulls: bool) -> Value {
+    let s = Shapes { nulls };
     let whole = || json!({"type": "integer", "minimum": 1});
     let pair = || json!({"type": "array", "items": {"type": "number"}});
     let names: Vec<(&str, Value)> =
         ["avg"].into_iter().chain(QUANTILES.map(|(name, _)| name)).map(|name| (name, pair())).collect();
     // A rate has no percentiles.
-    let intervals = s.some(&[], &names);
-    let mut intervals = intervals;
+    let mut intervals = s.some(&[], &names);
     intervals["required"] = if nulls { json!(["avg"]) } else { json!([]) };
-    let metric = s.some(
+    s.some(
         &[
             ("unit", json!({"type": "string"})),
             ("intervals", intervals),
             ("unsupported", json!({"type": "array", "items": {"type": "string"}})),
         ],
-        &[("count", whole()), ("independent_count", whole()), ("p99_9", number())],
-    );
-    let metrics: Map<String, Value> =
-        METRICS.iter().filter(|m| m.is_public()).map(|m| (m.tag.to_owned(), metric.clone())).collect();
-    s.all(&[("level", number()), ("metrics", optional(metrics))])
+        &[("count", whole()), ("independent_count", whole()), ("p99_9", json!({"type": "number"}))],
+    )
 }
 
 /// Schema of [`steady_state`].

@@ -5,6 +5,7 @@ mod keys;
 mod words;
 
 pub(crate) use keys::{
-    breakdown, breakdown_schema, steady_state, steady_state_schema, uncertainty, uncertainty_schema,
+    breakdown, breakdown_schema, interval_schema, steady_state, steady_state_schema, uncertainty,
+    uncertainty_schema,
 };
 pub(crate) use words::{GroupTable, INTERVALS, footnote, group_tables, has_few, interval_rows, steady_line};
