@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::records::Samples;
 
 /// Statistics a metric may have, in the order of files.
-pub(crate) const STATS: [&str; 15] =
+pub const STATS: [&str; 15] =
     ["avg", "p1", "p5", "p10", "p25", "p50", "p75", "p90", "p95", "p99", "min", "max", "std", "count", "sum"];
 
 /// A metric of a run.

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
-use aiperf_compare::{Comparison, Run, Samples};
+use aiperf_compare::{Comparison, Run, STATS, Samples};
 use aiperf_core::text::nearest;
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
 use serde_json::Value;
@@ -18,8 +18,6 @@ const SUMMARY: &str = "profile_export_aiperf.json";
 const RECORDS: &str = "profile_export.jsonl";
 /// Statistics shown unless told otherwise.
 const SHOWN: &str = "avg,p50,p99";
-const STATS: [&str; 15] =
-    ["avg", "p1", "p5", "p10", "p25", "p50", "p75", "p90", "p95", "p99", "min", "max", "std", "count", "sum"];
 /// Names of files that are listed in an error.
 const NAMED: usize = 5;
 
