@@ -1,0 +1,198 @@
+"""The cases: what both tools are asked to do, and what the server does.
+
+A case: `options` beside the common ones, `mode` of the server, `type` of the endpoint, `texts` ("exact" where both have to send the same words), `counts` ("near"
+where time decides how many requests there are), `lengths` (whether `--isl 50 --osl 20` are given), `files` that are written before the run.
+"""
+
+COMMON = "--model mock-model --tokenizer builtin --random-seed 1 --ui none --no-server-metrics --no-gpu-telemetry".split()
+LENGTHS = "--isl 50 --osl 20".split()
+TEN = "--request-count 10 --concurrency 2"
+
+ROWS = "".join('{"text": "%s", "output_length": %d}\n' % (text, tokens) for text, tokens in [
+    ("Where does the river turn?", 5), ("Tell me of the stone bridge.", 8), ("Who carries the light?", 12), ("Why is the water below?", 6),
+])
+TIMES = "".join('{"timestamp": %d, "text": "Question %d of the river at its time.", "output_length": 6}\n' % (i * 60, i) for i in range(8))
+SESSIONS = "".join('{"session_id": "s%d", "text": "Row %d of a session by the river.", "output_length": 5}\n' % (i // 2, i) for i in range(6))
+BODIES = "".join('{"model": "mock-model", "messages": [{"role": "user", "content": "Body %d of the river."}], "max_completion_tokens": 7%s}\n' % (i, "%s") for i in range(4))
+QUERIES = "".join('{"texts": [{"name": "query", "contents": ["Where is river %d?"]}, {"name": "passages", "contents": ["By the bridge.", "In the sea."]}]}\n' % i for i in range(4))
+TEMPLATE = '{"model": {{ model|tojson }}, "messages": [{"role": "user", "content": {{ text|tojson }}}], "max_completion_tokens": {{ max_tokens }}}'
+STREAMED = TEMPLATE[:-1] + ', "stream": {{ stream|tojson }}, "stream_options": {"include_usage": true}}'
+FULL = (
+    "--streaming --request-count 40 --concurrency 4 --warmup-request-count 3 --export-level raw --export-http-trace --show-trace-timing "
+    "--export-outputs-json --slice-duration 0.5"
+)
+
+
+def case(options="", **more):
+    return dict({"options": options.split(), "mode": "basic", "type": "chat"}, **more)
+
+
+def with_values(options, *values, **more):
+    """Values with blanks in them."""
+    made = case(options, **more)
+    made["options"] += values
+    return made
+
+
+CASES = {
+    # The single runs of text whose files are at hand as samples.
+    "full": with_values(FULL, "--goodput", "request_latency:120 time_to_first_token:40"),
+    "nonstreaming": case("--request-count 12 --concurrency 3"),
+    "errors_streaming": case("--streaming --request-count 30 --concurrency 2 --export-level raw --goodput request_latency:200", mode="errors"),
+    "errors_nonstreaming": case("--request-count 20 --concurrency 2 --export-level raw", mode="errors"),
+    "all_failed": case("--streaming --custom-endpoint /nope --request-count 6 --concurrency 2"),
+    "reasoning_client_tokens": case("--streaming " + TEN, mode="reasoning"),
+    "reasoning_server_tokens": case("--streaming --use-server-token-count --per-chunk-usage " + TEN, mode="reasoning"),
+    "reasoning_nonstreaming": case(TEN, mode="reasoning"),
+    "spec_decode": case("--streaming " + TEN, mode="spec"),
+    "spec_decode_nonstreaming": case(TEN, mode="spec"),
+    "multi_token_chunks": case("--streaming --isl 50 --osl 40 " + TEN, mode="multi", lengths=False),
+    "multi_token_chunks_per_chunk_usage": case(
+        "--streaming --isl 50 --osl 40 --use-server-token-count --per-chunk-usage " + TEN, mode="multi", lengths=False
+    ),
+    "network_latency": case(
+        "--streaming --request-count 20 --concurrency 2 --export-level summary --network-latency-automatic --network-latency-ping-interval 0.2"
+    ),
+    "network_latency_fixed": case("--streaming --request-count 20 --concurrency 2 --export-level summary --network-latency-mean 5"),
+    "cancellation": case(
+        "--streaming --request-count 20 --concurrency 4 --request-cancellation-rate 40 --request-cancellation-delay 0.2 --export-level raw", mode="slow", counts="near"
+    ),
+    "rate_timeslices": case("--streaming --benchmark-duration 3 --request-rate 20 --concurrency 8 --slice-duration 1", counts="near"),
+    # Endpoint types.
+    "completions": case("--export-level raw " + TEN, type="completions"),
+    "completions_streaming": case("--streaming --export-level raw " + TEN, type="completions"),
+    "responses": case("--export-level raw " + TEN, type="responses"),
+    "responses_streaming": case("--streaming --export-level raw " + TEN, type="responses"),
+    "messages": case("--export-level raw " + TEN, type="messages"),
+    "messages_streaming": case("--streaming --export-level raw " + TEN, type="messages"),
+    "embeddings": case("--isl 50 --export-level raw " + TEN, type="embeddings", lengths=False),
+    "embeddings_batch": case("--isl 50 --batch-size 3 --export-level raw " + TEN, type="embeddings", lengths=False),
+    "chat_embeddings": case("--isl 50 --export-level raw " + TEN, type="chat_embeddings", lengths=False),
+    "nim_embeddings": case("--isl 50 --export-level raw " + TEN, type="nim_embeddings", lengths=False),
+    "cohere_rankings": case("--export-level raw " + TEN, type="cohere_rankings", lengths=False),
+    "hf_tei_rankings": case("--export-level raw " + TEN, type="hf_tei_rankings", lengths=False),
+    "nim_rankings": case("--export-level raw " + TEN, type="nim_rankings", lengths=False),
+    "rankings_lengths": case(
+        "--rankings-passages-mean 3 --rankings-passages-prompt-token-mean 16 --rankings-query-prompt-token-mean 8 " + TEN,
+        type="nim_rankings",
+        lengths=False,
+    ),
+    "rankings_file": case(
+        "--input-file rows.jsonl --custom-dataset-type single_turn --request-count 4 --concurrency 1",
+        type="nim_rankings",
+        lengths=False,
+        texts="exact",
+        files={"rows.jsonl": QUERIES},
+    ),
+    "huggingface_generate": case("--export-level raw " + TEN, type="huggingface_generate"),
+    "huggingface_generate_streaming": case("--streaming --export-level raw " + TEN, type="huggingface_generate"),
+    "solido_rag": case("--export-level raw " + TEN, type="solido_rag"),
+    "solido_rag_streaming": case("--streaming --export-level raw " + TEN, type="solido_rag"),
+    "template": with_values(
+        "--custom-endpoint /v1/chat/completions --export-level raw --extra-inputs " + TEN.replace("--request", "PLACE --request"), type="template"
+    ),
+    "template_streaming": with_values(
+        "--custom-endpoint /v1/chat/completions --streaming --export-level raw --extra-inputs " + TEN.replace("--request", "PLACE --request"), type="template"
+    ),
+    "raw": case(
+        "--custom-endpoint /v1/chat/completions --input-file rows.jsonl --custom-dataset-type raw_payload --export-level raw --request-count 4 --concurrency 1",
+        type="raw",
+        lengths=False,
+        texts="exact",
+        files={"rows.jsonl": BODIES.replace("%s", "")},
+    ),
+    "raw_streaming": case(
+        "--custom-endpoint /v1/chat/completions --streaming --input-file rows.jsonl --custom-dataset-type raw_payload --export-level raw --request-count 4 --concurrency 1",
+        type="raw",
+        lengths=False,
+        texts="exact",
+        files={"rows.jsonl": BODIES.replace("%s", ', "stream": true')},
+    ),
+    "chat_raw_payload": case(
+        "--input-file rows.jsonl --custom-dataset-type raw_payload --export-level raw --request-count 4 --concurrency 1",
+        lengths=False,
+        texts="exact",
+        files={"rows.jsonl": BODIES.replace("%s", "")},
+    ),
+    # Options.
+    "extra_inputs": case("--streaming --extra-inputs temperature:0.7 --extra-inputs top_p:1 --extra-inputs ignore_eos:true --extra-inputs stop:null " + TEN),
+    "extra_inputs_json": with_values(TEN, "--extra-inputs", '{"min_tokens": 5, "response_format": {"type": "text"}, "seed": 7}'),
+    "headers": with_values("--streaming --export-level raw " + TEN, "-H", "X-Team: bridge one", "-H", "X-Trace:abc"),
+    "api_key": case("--streaming --api-key sk-river-1234 --export-level raw " + TEN),
+    "api_key_messages": case("--api-key sk-river-1234 --export-level raw " + TEN, type="messages"),
+    "models": case("--model-names mock-model,second-model --export-level raw " + TEN),
+    "models_random": case("--model-names mock-model,second-model --model-selection-strategy random --request-count 10 --concurrency 1", counts="near"),
+    "urls": case("--url SECOND --request-count 10 --concurrency 1 --export-level raw"),
+    "goodput": with_values("--streaming " + TEN, "--goodput", "request_latency:1000 time_to_first_token:5"),
+    "warmup": case("--streaming --warmup-request-count 5 --warmup-concurrency 1 " + TEN),
+    "rate_constant": case("--streaming --request-rate 20 --arrival-pattern constant --request-count 12"),
+    "rate_poisson": case("--streaming --request-rate 20 --request-count 12"),
+    "rate_gamma": case("--streaming --request-rate 20 --arrival-pattern gamma --arrival-smoothness 2 --request-count 12 --concurrency 4"),
+    "duration": case("--streaming --benchmark-duration 1 --concurrency 2 --benchmark-grace-period 5", counts="near"),
+    "file": case(
+        "--streaming --input-file rows.jsonl --custom-dataset-type single_turn --request-count 8 --concurrency 1 --export-level raw",
+        lengths=False,
+        texts="exact",
+        files={"rows.jsonl": ROWS},
+    ),
+    "file_found_out": case(
+        "--streaming --input-file rows.jsonl --request-count 4 --concurrency 1", lengths=False, texts="exact", files={"rows.jsonl": ROWS}
+    ),
+    "file_sessions": case(
+        "--streaming --input-file rows.jsonl --custom-dataset-type single_turn --concurrency 1 --num-sessions 3 --export-level raw",
+        lengths=False,
+        texts="exact",
+        files={"rows.jsonl": SESSIONS},
+    ),
+    "fixed_schedule": case(
+        "--streaming --input-file rows.jsonl --custom-dataset-type single_turn --fixed-schedule --fixed-schedule-auto-offset",
+        lengths=False,
+        texts="exact",
+        files={"rows.jsonl": TIMES},
+    ),
+    "user_centric": case("--streaming --user-centric-rate 10 --num-users 3 --conversation-turn-mean 2 --num-sessions 4", counts="near"),
+    "turns": case("--streaming --conversation-turn-mean 3 --num-sessions 4 --concurrency 2 --export-level raw"),
+    "turns_delay": case("--conversation-turn-mean 2 --conversation-turn-delay-mean 50 --num-sessions 4 --concurrency 2"),
+    "turns_messages": case("--streaming --conversation-turn-mean 2 --num-sessions 3 --concurrency 1", type="messages"),
+    "turns_responses": case("--streaming --conversation-turn-mean 2 --num-sessions 3 --concurrency 1", type="responses"),
+    "legacy_max_tokens": case("--streaming --use-legacy-max-tokens " + TEN),
+    "no_osl": case("--isl 50 " + TEN, lengths=False),
+    "server_token_count": case("--streaming --use-server-token-count " + TEN),
+    "server_token_count_nonstreaming": case("--use-server-token-count " + TEN),
+    "entries": case("--num-dataset-entries 4 " + TEN),
+    "prefix": case("--num-prefix-prompts 3 --prompt-prefix-length 20 " + TEN),
+    "shared_system": case("--shared-system-prompt-length 30 --user-context-prompt-length 20 --num-dataset-entries 5 " + TEN),
+    "system_prompt": with_values(TEN, "--system-prompt", "Answer in short words of the river."),
+    "batch": case("--batch-size 2 " + TEN),
+    "stddev": case("--isl 50 --isl-stddev 10 --osl 20 --osl-stddev 4 " + TEN, lengths=False, counts="near"),
+    "seq_dist": with_values(TEN, "--seq-dist", "32,8:50;64,16:50", lengths=False, counts="near"),
+    "never_reused": case("--streaming --connection-reuse-strategy never --export-http-trace " + TEN),
+    "sticky_sessions": case("--connection-reuse-strategy sticky-user-sessions --conversation-turn-mean 2 --num-sessions 4 --concurrency 2 --export-http-trace"),
+    "session_header": case("--session-header X-My-Session " + TEN),
+    "names_of_files": case("--profile-export-prefix foo.json --export-level raw --artifact-dir results --slice-duration 1 " + TEN),
+    "summary_only": case("--streaming --export-level summary " + TEN),
+    "prefill": case("--streaming --concurrency 4 --prefill-concurrency 1 --request-count 12"),
+    "ramp": case("--streaming --concurrency 4 --concurrency-ramp-duration 0.5 --request-count 20"),
+    "wait_for_model": case("--wait-for-model-timeout 5 --wait-for-model-mode models " + TEN),
+    "failed_threshold": case("--streaming --failed-request-threshold 3 --request-count 40 --concurrency 1", mode="errors", counts="near"),
+    "timeout": case("--streaming --request-timeout-seconds 0.3 --request-count 4 --concurrency 2 --export-level raw", mode="slow"),
+    "template_prompts": case("--apply-chat-template " + TEN),
+    "bad_option": case("--isl -5 --concurrency 0", lengths=False),
+}
+
+for name, text in (("template", TEMPLATE), ("template_streaming", STREAMED)):
+    place = CASES[name]["options"].index("PLACE")
+    CASES[name]["options"][place] = '{"payload_template": %s}' % __import__("json").dumps(text)
+
+
+def command(name, urls):
+    """The options of a case, after the name of the program."""
+    asked = CASES[name]
+    options = ["profile", *COMMON, "--url", urls[0], "--endpoint-type", asked["type"]]
+    if asked.get("lengths", True):
+        options += LENGTHS
+    # Several models stand in place of the one.
+    if "--model-names" in asked["options"]:
+        at = options.index("--model")
+        del options[at : at + 2]
+    return options + [urls[1] if option == "SECOND" else option for option in asked["options"]]

@@ -1,0 +1,127 @@
+"""The differences that are meant, each with its reason: (cases, places, words, reason).
+
+`cases` is a shell pattern, `places` a regular expression for the whole place, `words` one that is found in the words. What stands here stands in docs/migrating.md too,
+where it is more than a name.
+"""
+
+import re
+
+import cases
+
+# Metrics that AIPerf does not have, or only in its developer mode, with their headers.
+OURS = {
+    "connection_free_time_to_first_token": "Time to First Token without Connecting",
+    "stream_setup_latency": "Stream Setup Latency",
+    "stream_prefill_latency": "Stream Prefill Latency",
+    "thinking_efficiency": "Thinking Efficiency",
+    "overall_thinking_efficiency": "Overall Thinking Efficiency",
+    "read_lag": "Read Lag",
+    "send_lag": "Send Lag",
+    "queue_wait": "Queue Wait",
+    "scheduled_latency": "Request Latency from Schedule",
+    "scheduled_time_to_first_token": "Time to First Token from Schedule",
+    "time_to_first_event": "Time to First Event",
+    "time_to_response_headers": "Time to Response Headers",
+    "inter_token_gap": "Inter Token Gap",
+    "longest_gap": "Longest Gap",
+    "stall_count": "Stalls",
+    "tokens_per_chunk": "Tokens per Chunk",
+    "chunk_coalescing_ratio": "Chunk Coalescing Ratio",
+    "http_req_tcp": "HTTP TCP Handshake",
+    "http_req_tls": "HTTP TLS Handshake",
+    "http_wire_bytes_sent": "HTTP Wire Bytes Sent",
+    "http_wire_bytes_received": "HTTP Wire Bytes Received",
+    "asked_input_length": "Asked Input Length",
+    "scheduled_request_count": "Scheduled Requests",
+    "sent_request_count": "Sent Requests",
+    "unsent_request_count": "Unsent Requests",
+    "failed_request_count": "Failed Requests",
+    "cancelled_request_count": "Cancelled Requests",
+    "lost_request_count": "Lost Requests",
+    "request_latency_at_least": "Request Latency (at least)",
+    "time_to_first_token_at_least": "Time to First Token (at least)",
+    "sliced_request_count": "Sliced Request Count",
+    "sliced_request_throughput": "Sliced Request Throughput",
+    "sliced_output_token_throughput": "Sliced Output Token Throughput",
+    "sliced_input_token_throughput": "Sliced Input Token Throughput",
+    "sliced_concurrency": "Sliced Concurrency",
+    "sliced_request_latency": "Sliced Request Latency",
+}
+SECTIONS = (
+    "over_time|finish_reasons|input_lengths|load_health|uncertainty|steady_state|slo_attainment|unsupported|breakdown|per_url|network_latency"
+)
+# Metrics of the load over time, which take apart prefill, decode and tokens.
+OVER_TIME = (
+    r"effective_(decode|prefill|total)_\w+|active_\w+|tokens_in_flight|effective_concurrency"
+    r"|(Effective (Decode|Prefill|Total)|Active|Tokens In Flight|Effective Concurrency)[\w ]*( \([\w/]+\))?"
+)
+PARTS = (
+    r"effective_(decode|prefill|total)_\w+|active_\w+|tokens_in_flight"
+    r"|(Effective (Decode|Prefill|Total)|Active|Tokens In Flight)[\w ]*( \([\w/]+\))?"
+)
+# Cases without streaming.
+NOT_STREAMED = [name for name, case in cases.CASES.items() if "--streaming" not in case["options"]]
+TAGS = "|".join(OURS)
+HEADERS = "|".join(map(re.escape, OURS.values()))
+ONLY_OURS, ONLY_THEIRS = "^only ours$", "^only AIPerf's$"
+
+EXPECTED = [
+    # What is new here.
+    ("*", r"(phase )?summary(/warmup_metrics)?/(%s)" % TAGS, ONLY_OURS, "a metric of ours"),
+    ("*", r"(phase )?summary/(%s)" % SECTIONS, ONLY_OURS, "a section of ours"),
+    ("*", r"records/.*/metrics/(%s)" % TAGS, ONLY_OURS, "a metric of ours"),
+    ("*", r".*timeslices\.json/timeslices/(%s)" % TAGS, ONLY_OURS, "a metric of ours"),
+    ("*", r".*\.csv/(%s)( \([\w/%%]+\))?" % HEADERS, ONLY_OURS, "a metric of ours"),
+    ("*", r"(console|screen)/.*/(%s)( \([\w/%%]+\))?" % HEADERS, ONLY_OURS, "a metric of ours"),
+    ("*", r".*\.csv/block/Load Phase", ONLY_OURS, "how honest the load was"),
+    ("*", r"(console|screen)/NVIDIA AIPerf \| (95 % Intervals|Load|Steady State.*|Results by .*)", ONLY_OURS, "tables of ours"),
+    ("*", r"(records|raw)/.*/metadata/(request_send_start_ns|request_send_end_ns|response_receive_start_ns)", ONLY_OURS, "stamps in every record"),
+    ("*", r"(records|raw)/.*/metadata/(outcome|finish_reason|server_finish_reason|scheduled_ns|first_chunk_tokens|model|url)", ONLY_OURS, "how a request ended"),
+    ("*", r"records/.*/trace_data/(http_version|tls_start_ns|tls_end_ns|scheduled_ns)", ONLY_OURS, "stamps of each part of a connection"),
+    ("*", r"files/.*_run\.json|files/profile_export_run\.json", ONLY_OURS, "what the run was, for reports and comparisons"),
+    ("*", r"screen/foot/.*", ONLY_OURS, "more is told below the tables"),
+    ("*", r"other request/GET /tokenize", ONLY_OURS, "asks whether the server can count tokens; not with --verify-lengths off"),
+    # What AIPerf has and we do not.
+    ("*", r"files/.*logs/aiperf\.log", ONLY_THEIRS, "AIPerf has a second log beside the folder of the run"),
+    ("*", r"(records|raw)/.*/metadata/(worker_id|record_processor_id)/form", r"ours .*_N", "numbers in place of random suffixes"),
+    ("*", r".*timeslices\.(json/timeslices|csv)/(%s)" % OVER_TIME, ONLY_THEIRS, "slices have work where it happened"),
+    ("*", r".*timeslices\.(json/timeslices|csv)/(credit_to_start_latency|effective_latency|Credit-to-Start Latency|Effective Latency \(CO-aware\))", ONLY_OURS, "in slices too"),
+    ("*", r"(console|screen)/panel/.*", ONLY_THEIRS, "a line below the tables says it"),
+    # Without streaming.
+    *[
+        (names, places, ONLY_THEIRS, "zeros of what was not measured")
+        for names in NOT_STREAMED
+        for places in (
+            r"(phase )?summary(/warmup_metrics)?/(%s)" % PARTS,
+            r".*\.csv/(%s)" % PARTS,
+            r"(console|screen)/NVIDIA AIPerf \| [\w ]+: (Active|Effective/(%s))" % PARTS,
+        )
+    ],
+    # Failures.
+    ("*", r"records/.*/error/(server_code|kind|stage|retryable)", ONLY_OURS, "what a failure was, for reports and for who tries again"),
+    ("*", r".*error_summary/[^/]*/(server_code|kind|stages|retryable|varies)", ONLY_OURS, "what a failure was"),
+    ("*", r"records/.*/error/(cause|cause_chain)|.*error_summary/[^/]*/error_details/(cause|cause_chain|details)", ONLY_THEIRS, "names of Python's exceptions"),
+    ("*", r".*error_summary/.*/message", "", "words of our own where the server has none"),
+    ("*", r".*error_summary/503 SSEResponseError.*", ONLY_OURS, "the server's code of an error event"),
+    ("*", r".*error_summary/502 SSEResponseError.*", ONLY_THEIRS, "the server's code of an error event"),
+    ("errors_streaming", r"raw/profiling error/responses", "the engine stopped", "the error event stands among the others"),
+    ("*", r"(console|screen)/NVIDIA AIPerf \| Error Summary/columns", "Kind.*Stage.*Retryable", "what a failure was"),
+    ("errors_nonstreaming", r"raw/profiling error/responses", "AIPerf's \\[\\]", "what came of an answer before it broke off"),
+    ("all_failed", r"files/.*|screen/.*", ONLY_OURS, "a run that failed is a result too"),
+    # Cancellations.
+    ("cancellation", r"raw/profiling cancelled/(status|responses)", "", "what came of an answer before it was cancelled"),
+    # APIs.
+    ("messages*", r"raw/.*/request_headers", "content-type", "headers as they went out, one of a name"),
+    ("responses_streaming", r"summary/inter_chunk_latency/count", "", "response.output_text.done is no chunk"),
+    ("*embeddings*", r".*/(output_sequence_length|Output Sequence Length \(tokens\))", ONLY_THEIRS, "there is no output to have a length"),
+    ("*embeddings*", r".*/(total_)?usage_\w+|.*/(Total )?Usage [\w %%]+( \([\w%%]+\))?|.*: Usage", ONLY_OURS, "usage is read"),
+    ("*rankings*", r".*/(output_sequence_length|Output Sequence Length \(tokens\))", ONLY_THEIRS, "there is no output to have a length"),
+    (
+        "*rankings*",
+        r".*/(input_sequence_length|total_isl|input_token_throughput|(Total )?Input Sequence Length \(tokens\)|Input Token Throughput \(tokens/sec\))",
+        ONLY_OURS,
+        "texts of the body are counted",
+    ),
+    ("*batch", r".*input_sequence_length/.*|.*/total_isl/avg", "", "texts are counted one by one, not joined"),
+    ("*", r"(records|raw)/.* (error|cancelled)/metadata/request_ack_ns", "ours always|only ours", "when an answer began, for failures too"),
+]
