@@ -12,8 +12,8 @@ use aiperf_core::ticket::{Ticket, Uuid};
 use aiperf_data::{Visit, Workload};
 use aiperf_load::Arrivals;
 use aiperf_metrics::{ErrorSummary, Recorder, Window};
-use aiperf_net::Request;
 use aiperf_net::sse::SseScanner;
+use aiperf_net::{Familiar, Request};
 use aiperf_report::jsonl::{self, Meta, PhaseMeta};
 use aiperf_report::{Report, csv, json};
 use bytes::Bytes;
@@ -370,9 +370,10 @@ fn scan(material: &Material, cut: bool) -> Work {
 fn read(material: &Material, per_read: Option<usize>) -> Work {
     let endpoint = endpoint();
     let exchange = material.stream(per_read);
+    let mut familiar = Familiar::new();
     Box::new(move |n| {
         for _ in 0..n {
-            let answer = endpoint.read(black_box(&exchange));
+            let answer = endpoint.read_with(black_box(&exchange), &mut familiar);
             assert_eq!((answer.chunks.len(), &answer.failure), (CHUNKS, &None));
         }
     })
@@ -431,6 +432,7 @@ fn behind(material: &Material) -> Work {
     let exchange = material.stream(None);
     let endpoint = endpoint();
     let ticket = ticket();
+    let mut familiar = Familiar::new();
     let mut recorder = Recorder::new(CAPABILITIES, ANCHOR);
     let mut out = Vec::new();
     Box::new(move |n| {
@@ -439,7 +441,7 @@ fn behind(material: &Material) -> Work {
                 recorder = Recorder::new(CAPABILITIES, ANCHOR);
             }
             out.clear();
-            let answer = endpoint.read(black_box(&exchange));
+            let answer = endpoint.read_with(black_box(&exchange), &mut familiar);
             let values = recorder.record(&material.facts(&exchange, &answer));
             let meta = Meta::of(&ticket, &exchange, &ANCHOR, "session_004711", PHASE, Outcome::Completed);
             jsonl::line(&mut out, &meta, &values, jsonl::Said::default());

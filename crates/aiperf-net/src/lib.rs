@@ -28,7 +28,7 @@ mod wire;
 
 pub use client::{Client, Counters};
 pub use dial::dial;
-pub use endpoint::{Answer, AnswerChunk, Call, ChoiceText, EncodeError, Endpoint, Request};
+pub use endpoint::{Answer, AnswerChunk, Call, ChoiceText, EncodeError, Endpoint, Familiar, Request};
 pub use error::NetError;
 pub use failure::{DESCRIPTOR_SHORTAGE, PORT_SHORTAGE};
 pub use outgoing::{Outgoing, Sticky};

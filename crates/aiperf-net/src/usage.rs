@@ -3,8 +3,15 @@
 //! The names are those of the vendors' own documents, as AIPerf 0.13.0 knows them: of each list the first key present counts,
 //! even when its value is no number (the count is then absent, not taken from a later key).
 
+use std::borrow::Cow;
+use std::fmt;
+
 use aiperf_core::usage::Usage;
-use serde_json::{Map, Value};
+use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+use crate::endpoint::Text;
 
 const PROMPT: [&str; 5] =
     ["prompt_tokens", "input_tokens", "promptTokenCount", "inputTokens", "input_token_count"];
@@ -39,84 +46,183 @@ const DISJOINT_CACHE: [&str; 4] = [
 ///
 /// Envelopes (`usageMetadata`, `meta.tokens`, `meta.cached_tokens`, `tokens`) are lifted to the top without overwriting
 /// what is there. `billed_units` are money, not tokens, and stay where they are.
-pub fn read_usage(usage: &Value) -> Option<Usage> {
-    let usage = usage.as_object().filter(|u| !u.is_empty())?;
-    let lookup = Lookup::new(usage);
+pub fn read_usage<'de>(usage: impl Deserializer<'de>) -> Option<Usage> {
+    let Ok(Node::Object(usage)) = Node::deserialize(usage) else { return None };
+    if usage.is_empty() {
+        return None;
+    }
+    let lookup = Lookup::new(&usage);
     let (prompt_tokens, uncached) = lookup.prompt().unzip();
     let of_prompt = |field, keys: &[&str]| lookup.detail_or(&PROMPT_DETAILS, field, keys);
     let of_completion = |field, keys: &[&str]| lookup.detail_or(&COMPLETION_DETAILS, field, keys);
     Some(Usage {
         prompt_tokens,
-        completion_tokens: lookup.first(&COMPLETION).and_then(count),
-        total_tokens: lookup.first(&TOTAL).and_then(count),
+        completion_tokens: lookup.first(&COMPLETION).and_then(Node::count),
+        total_tokens: lookup.first(&TOTAL).and_then(Node::count),
         reasoning_tokens: of_completion("reasoning_tokens", &REASONING),
         cached_tokens: of_prompt("cached_tokens", &CACHE_READ),
-        cache_write_tokens: lookup.first(&CACHE_WRITE).and_then(count),
-        cache_miss_tokens: lookup.first(&CACHE_MISS).and_then(count).or(uncached.flatten()),
+        cache_write_tokens: lookup.first(&CACHE_WRITE).and_then(Node::count),
+        cache_miss_tokens: lookup.first(&CACHE_MISS).and_then(Node::count).or(uncached.flatten()),
         prompt_audio_tokens: of_prompt("audio_tokens", &[]),
         // Mistral writes `{}` for a prompt without audio.
-        prompt_audio_seconds: lookup.get(PROMPT_AUDIO_SECONDS).and_then(Value::as_f64).filter(|s| *s >= 0.0),
-        tool_use_prompt_tokens: lookup.first(&TOOL_USE_PROMPT).and_then(count),
+        prompt_audio_seconds: lookup.get(PROMPT_AUDIO_SECONDS).and_then(Node::number).filter(|s| *s >= 0.0),
+        tool_use_prompt_tokens: lookup.first(&TOOL_USE_PROMPT).and_then(Node::count),
         completion_audio_tokens: of_completion("audio_tokens", &[]),
         accepted_prediction_tokens: of_completion("accepted_prediction_tokens", &[]),
         rejected_prediction_tokens: of_completion("rejected_prediction_tokens", &[]),
     })
 }
 
-/// The usage object and its envelopes, in order of precedence.
-struct Lookup<'a> {
-    layers: [Option<&'a Map<String, Value>>; 4],
-    meta: Option<&'a Map<String, Value>>,
+/// The same of JSON text that was passed over as a whole.
+pub(crate) fn read_raw_usage(usage: &RawValue) -> Option<Usage> {
+    read_usage(&mut serde_json::Deserializer::from_str(usage.get()))
 }
 
-impl<'a> Lookup<'a> {
-    fn new(usage: &'a Map<String, Value>) -> Self {
-        let object = |key: &str| usage.get(key).and_then(Value::as_object);
+/// As much of a JSON value as token counts need. One is read for each answer, which a tree with hashed keys is too dear for.
+#[derive(Debug)]
+enum Node<'a> {
+    Whole(u64),
+    Real(f64),
+    Object(Object<'a>),
+    Other,
+}
+
+type Object<'a> = Vec<(Cow<'a, str>, Node<'a>)>;
+
+/// The value of a key, of one given twice the last.
+fn field<'n, 'a>(object: &'n Object<'a>, key: &str) -> Option<&'n Node<'a>> {
+    object.iter().rev().find_map(|(name, node)| (name == key).then_some(node))
+}
+
+impl<'a> Node<'a> {
+    fn object(&self) -> Option<&Object<'a>> {
+        match self {
+            Node::Object(fields) => Some(fields),
+            _ => None,
+        }
+    }
+
+    fn number(&self) -> Option<f64> {
+        match self {
+            Node::Whole(count) => Some(*count as f64),
+            Node::Real(number) => Some(*number),
+            _ => None,
+        }
+    }
+
+    /// A token count: a whole number, also when written as `12.0`.
+    fn count(&self) -> Option<u64> {
+        match *self {
+            Node::Whole(count) => Some(count),
+            // 2^53: above it a float no longer names one integer.
+            Node::Real(number)
+                if number >= 0.0 && number.fract() == 0.0 && number < 9_007_199_254_740_992.0 =>
+            {
+                Some(number as u64)
+            }
+            _ => None,
+        }
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Node<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(NodeVisitor)
+    }
+}
+
+struct NodeVisitor;
+
+impl<'de> Visitor<'de> for NodeVisitor {
+    type Value = Node<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("anything")
+    }
+
+    fn visit_u64<E>(self, count: u64) -> Result<Self::Value, E> {
+        Ok(Node::Whole(count))
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<Self::Value, E> {
+        Ok(u64::try_from(number).map_or(Node::Real(number as f64), Node::Whole))
+    }
+
+    fn visit_f64<E>(self, number: f64) -> Result<Self::Value, E> {
+        Ok(Node::Real(number))
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
+        Ok(Node::Other)
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(Node::Other)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
+        Ok(Node::Other)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+        while seq.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Node::Other)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut fields = Object::new();
+        while let Some((Text(key), value)) = map.next_entry()? {
+            fields.push((key, value));
+        }
+        Ok(Node::Object(fields))
+    }
+}
+
+/// The usage object and its envelopes, in order of precedence.
+struct Lookup<'n, 'a> {
+    layers: [Option<&'n Object<'a>>; 4],
+    meta: Option<&'n Object<'a>>,
+}
+
+impl<'n, 'a> Lookup<'n, 'a> {
+    fn new(usage: &'n Object<'a>) -> Self {
+        let object = |key: &str| field(usage, key).and_then(Node::object);
         let meta = object("meta");
-        let meta_tokens = meta.and_then(|m| m.get("tokens")).and_then(Value::as_object);
+        let meta_tokens = meta.and_then(|m| field(m, "tokens")).and_then(Node::object);
         Self { layers: [Some(usage), object("usageMetadata"), meta_tokens, object("tokens")], meta }
     }
 
-    fn get(&self, key: &str) -> Option<&'a Value> {
-        let top = self.layers[..3].iter().flatten().find_map(|l| l.get(key));
+    fn get(&self, key: &str) -> Option<&'n Node<'a>> {
+        let top = self.layers[..3].iter().flatten().find_map(|l| field(l, key));
         // `meta.cached_tokens` stands beside `meta.tokens` and is lifted right after it.
-        let meta = || self.meta.filter(|_| key == "cached_tokens").and_then(|m| m.get(key));
-        top.or_else(meta).or_else(|| self.layers[3].and_then(|l| l.get(key)))
+        let meta = || self.meta.filter(|_| key == "cached_tokens").and_then(|m| field(m, key));
+        top.or_else(meta).or_else(|| field(self.layers[3]?, key))
     }
 
-    fn first(&self, keys: &[&str]) -> Option<&'a Value> {
+    fn first(&self, keys: &[&str]) -> Option<&'n Node<'a>> {
         keys.iter().find_map(|k| self.get(k))
     }
 
-    fn detail_or(&self, objects: &[&str], field: &str, keys: &[&str]) -> Option<u64> {
-        let nested = objects.iter().find_map(|o| self.get(o)?.as_object()?.get(field));
-        nested.and_then(count).or_else(|| self.first(keys).and_then(count))
+    fn detail_or(&self, objects: &[&str], name: &str, keys: &[&str]) -> Option<u64> {
+        let nested = objects.iter().find_map(|o| field(self.get(o)?.object()?, name));
+        nested.and_then(Node::count).or_else(|| self.first(keys).and_then(Node::count))
     }
 
     /// All prompt tokens, and, where the vendor's own count leaves out those of the cache, that count: they missed it.
     fn prompt(&self) -> Option<(u64, Option<u64>)> {
         let (key, value) = PROMPT.iter().find_map(|k| Some((*k, self.get(k)?)))?;
-        let prompt = count(value)?;
+        let prompt = value.count()?;
         if !DISJOINT_PROMPT.contains(&key) || DISJOINT_CACHE.iter().all(|k| self.get(k).is_none()) {
             return Some((prompt, None));
         }
-        let cache = DISJOINT_CACHE.iter().filter_map(|k| count(self.get(k)?));
+        let cache = DISJOINT_CACHE.iter().filter_map(|k| self.get(k)?.count());
         Some((cache.fold(prompt, u64::saturating_add), Some(prompt)))
     }
 }
 
-/// A token count: a whole number, also when written as `12.0`.
-fn count(value: &Value) -> Option<u64> {
-    value.as_u64().or_else(|| {
-        let number = value.as_f64()?;
-        // 2^53: above it a float no longer names one integer.
-        (number >= 0.0 && number.fract() == 0.0 && number < 9_007_199_254_740_992.0).then_some(number as u64)
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -223,8 +329,8 @@ mod tests {
     #[test]
     fn nothing_is_made_up() {
         assert_eq!(read_usage(&Value::Null), None);
-        assert_eq!(read_usage(&json!({})), None);
-        assert_eq!(read_usage(&json!([1])), None);
+        assert_eq!(read_usage(json!({})), None);
+        assert_eq!(read_usage(json!([1])), None);
         let odd =
             json!({"prompt_tokens": "nine", "input_tokens": 3, "completion_tokens": -1, "total_tokens": 7.0});
         assert_eq!(read_usage(&odd), Some(Usage { total_tokens: Some(7), ..Usage::default() }));

@@ -18,7 +18,7 @@ use aiperf_metrics::{
     TargetRecorder, Value, WireFacts, fits_first_chunk, is_context_overflow, token_gaps, tokens_of_chunks,
 };
 use aiperf_net::sse::SseScanner;
-use aiperf_net::{Answer, Client, Endpoint};
+use aiperf_net::{Answer, Client, Endpoint, Familiar};
 use aiperf_os::mono_ns;
 use aiperf_report::Verified;
 use aiperf_report::jsonl::{self, Meta, PhaseMeta};
@@ -156,6 +156,8 @@ pub(crate) struct Reader {
     /// Of each phase.
     thresholds: Vec<Option<FailureThreshold>>,
     endpoint: Arc<Endpoint>,
+    /// What its answers have in common.
+    familiar: Familiar,
     counter: Option<BodyCounter>,
     live: Arc<Live>,
     anchor: ClockAnchor,
@@ -308,6 +310,7 @@ impl Reader {
         Ok(Self {
             thresholds: plan.phases.iter().map(threshold).collect(),
             endpoint,
+            familiar: Familiar::new(),
             counter,
             live,
             anchor,
@@ -441,7 +444,7 @@ impl Reader {
 
     fn read(&mut self, item: Item, sender: Option<&Client>, seen: &mut Latest) {
         let Item { number, ticket, exchange, turn, body, answer, own } = item;
-        let answer = answer.unwrap_or_else(|| self.endpoint.read(&exchange));
+        let answer = answer.unwrap_or_else(|| self.endpoint.read_with(&exchange, &mut self.familiar));
         let outcome = match (&exchange.disposition, &answer.failure) {
             (Disposition::Cancelled { .. }, _) => Outcome::Cancelled,
             (_, Some(_)) => Outcome::Failed,

@@ -5,7 +5,7 @@ use aiperf_core::exchange::{Exchange, ReadMark, Stamps};
 use aiperf_core::outcome::Disposition;
 use aiperf_core::plan::{ConnectionReuse, EndpointKind, EndpointPlan};
 use aiperf_core::url::BaseUrl;
-use aiperf_net::Endpoint;
+use aiperf_net::{Endpoint, Familiar};
 use libfuzzer_sys::fuzz_target;
 
 fn endpoint(kind: EndpointKind) -> Endpoint {
@@ -45,6 +45,11 @@ fuzz_target!(|input: &[u8]| {
         disposition: Disposition::Finished,
     };
     let answer = endpoint(kind).read(&exchange);
+    // What was learnt from an answer does not change what the next one means.
+    let mut familiar = Familiar::new();
+    for _ in 0..2 {
+        assert_eq!(endpoint(kind).read_with(&exchange, &mut familiar), answer);
+    }
     assert!(answer.failure.is_some() || !answer.chunks.is_empty());
     let ends = answer.chunks.last().map_or((0, 0), |c| (c.text_end, c.reasoning_end));
     let lengths = answer.choices().fold((0, 0), |sum, (text, thoughts)| (sum.0 + text.len(), sum.1 + thoughts.len()));

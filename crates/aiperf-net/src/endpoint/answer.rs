@@ -7,6 +7,7 @@ use std::sync::Arc;
 use aiperf_core::exchange::Exchange;
 use aiperf_core::outcome::{Disposition, Failure, Stage};
 use aiperf_core::plan::EndpointKind;
+use aiperf_core::usage::Usage;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
@@ -14,15 +15,25 @@ use super::choice::ChoiceText;
 use super::chunk::{CallPart, Channel, Envelope, Piece, with_object};
 use super::detect::Extraction;
 use super::event::Said;
+use super::familiar::{Familiar, Holes, Meaning, Met};
 use super::grown::Grown;
 use super::scores::{self, Results};
 use super::{Answer, AnswerChunk, chat, completions, error, generate, messages, responses, spec_decode};
 use crate::sse::{SseEvent, SseScanner};
-use crate::usage::read_usage;
+use crate::usage::{read_raw_usage, read_usage};
 
-/// Reads `exchange` as an answer of the API `kind`; `rule` says where an API that has no form of its own has its content.
-pub(super) fn read(kind: EndpointKind, rule: Option<&Arc<Extraction>>, exchange: &Exchange) -> Answer {
+/// Reads `exchange` as an answer of the API `kind`; `rule` says where an API that has no form of its own has its content. Events
+/// like those of other answers are recognized by what is `familiar`.
+pub(super) fn read(
+    kind: EndpointKind,
+    rule: Option<&Arc<Extraction>>,
+    exchange: &Exchange,
+    familiar: &mut Familiar,
+) -> Answer {
     let mut reader = Reader::new(kind, rule.cloned());
+    if matches!(kind, EndpointKind::Chat | EndpointKind::Completions) {
+        reader.familiar = Some(std::mem::take(familiar));
+    }
     let status_is_good = exchange.status.is_some_and(|s| (200..300).contains(&s));
     if status_is_good {
         if is_event_stream(exchange.content_type.as_deref()) {
@@ -31,6 +42,7 @@ pub(super) fn read(kind: EndpointKind, rule: Option<&Arc<Extraction>>, exchange:
             reader.whole(exchange);
         }
     }
+    *familiar = reader.familiar.take().unwrap_or_default();
     let transport = match &exchange.disposition {
         Disposition::Finished => None,
         Disposition::Failed(failure) => Some(failure.clone()),
@@ -84,6 +96,8 @@ pub(super) struct Reader<'b> {
     first_malformed: Option<String>,
     /// Data that was read and had nothing but one text.
     frame: Option<Frame<'b>>,
+    /// Events of other answers, for APIs that repeat them.
+    familiar: Option<Familiar>,
     /// Parts of the output that have been read, for APIs that tell them twice.
     parts: responses::Parts,
     /// Counts so far, for APIs that tell them in portions.
@@ -113,6 +127,7 @@ impl<'b> Reader<'b> {
             foreign_object: None,
             first_malformed: None,
             frame: None,
+            familiar: None,
             parts: responses::Parts::default(),
             usage: Map::new(),
             no_results: None,
@@ -155,7 +170,10 @@ impl<'b> Reader<'b> {
             self.chunk(at_ns);
             return;
         }
-        let only = self.unframed(event, &data, at_ns);
+        let only = match self.meet(&data, at_ns) {
+            Some(Found::Answer(only)) => only,
+            _ => self.unframed(event, &data, at_ns),
+        };
         // Once another call began, the same bytes may go on with that one.
         self.frame = self.frame.take().filter(|frame| frame.channel != Channel::Call);
         if let Some(Only { channel, place, choice, call }) = only
@@ -164,6 +182,46 @@ impl<'b> Reader<'b> {
             let (head, tail) = (&data[..place.start], &data[place.end..]);
             self.frame = Some(Frame { channel, choice, call, head, tail });
         }
+    }
+
+    /// Takes up what data says that is like data read before; `None` when it is like no other.
+    fn meet(&mut self, data: &[u8], at_ns: u64) -> Option<Found> {
+        let mut familiar = self.familiar.take()?;
+        let found = familiar.meet(data).map(|met| Found::Answer(self.hear(&met, data, at_ns)));
+        self.familiar = Some(familiar);
+        found
+    }
+
+    /// As [`envelope`](Self::envelope) does with data that is read as JSON.
+    fn hear(&mut self, met: &Met<'_, '_>, data: &[u8], at_ns: u64) -> Option<Only> {
+        let Met { meaning: Meaning { model, choice, finish_reason }, text, usage } = met;
+        self.objects += 1;
+        self.ends_malformed = false;
+        if let Some(model) = model.as_deref().filter(|_| self.answer.served_model.is_none()) {
+            self.answer.served_model = Some(model.to_owned());
+        }
+        self.answer.usage = usage.or(self.answer.usage);
+        let Some(index) = choice else {
+            self.has_tail |= usage.is_some();
+            return None;
+        };
+        self.choices = self.choices.saturating_add(1);
+        let choice = self.choice(*index);
+        if let Some(reason) = finish_reason {
+            self.texts[choice].finish_reason = Some(reason.to_string());
+        }
+        let (text, channel) = (*text)?;
+        let said = &mut self.texts[choice];
+        if channel == Channel::Reasoning {
+            said.reasoning.push_str(text);
+            self.lengths.1 += text.len();
+        } else {
+            said.text.push_str(text);
+            self.lengths.0 += text.len();
+        }
+        self.chunk_with(*usage, at_ns);
+        let place = within(data, text.as_bytes()).filter(|_| finish_reason.is_none() && usage.is_none())?;
+        Some(Only { channel, place, choice, call: 0 })
     }
 
     /// The data of an event, if it has some to be read. The end mark and an error are taken up.
@@ -184,7 +242,7 @@ impl<'b> Reader<'b> {
 
     /// Reads the data of an event as JSON. Gives the place of its text in it when it says nothing else.
     pub(super) fn unframed(&mut self, event: &SseEvent<'_, '_>, data: &[u8], at_ns: u64) -> Option<Only> {
-        let text = String::from_utf8_lossy(data);
+        let text = text_of(data);
         let name = event.kind().and_then(|name| std::str::from_utf8(name).ok()).map(str::trim);
         self.ends_malformed = false;
         if let Ok(place) = self.object(&text, name, at_ns) {
@@ -209,7 +267,10 @@ impl<'b> Reader<'b> {
             return;
         }
         let at_ns = exchange.stamps.last_byte_ns.unwrap_or(exchange.stamps.end_ns);
-        let body = String::from_utf8_lossy(&exchange.body);
+        if self.meet(&exchange.body, at_ns).is_some() {
+            return;
+        }
+        let body = text_of(&exchange.body);
         // The standard forbids a mark in front of JSON, and some proxies write one all the same.
         let body = body.strip_prefix('\u{feff}').unwrap_or(&body);
         if self.object(body, None, at_ns).is_err() {
@@ -262,7 +323,9 @@ impl<'b> Reader<'b> {
         let found = with_object(one, |text| {
             Ok(match self.kind {
                 EndpointKind::Chat | EndpointKind::Completions => {
-                    self.envelope(json, serde_json::from_str(text)?, at_ns)
+                    let envelope = serde_json::from_str(text)?;
+                    // What was mended cannot be found in the data.
+                    self.envelope(json, envelope, std::ptr::eq(text, json), at_ns)
                 }
                 EndpointKind::Responses => {
                     let event: responses::Event<'_> = serde_json::from_str(text)?;
@@ -328,7 +391,7 @@ impl<'b> Reader<'b> {
         }
         if let Some(usage) = said.usage {
             self.usage.extend(usage);
-            if let Some(usage) = read_usage(&Value::Object(self.usage.clone())) {
+            if let Some(usage) = read_usage(Value::Object(self.usage.clone())) {
                 self.answer.usage = Some(usage);
             }
         }
@@ -372,13 +435,15 @@ impl<'b> Reader<'b> {
         Ok(())
     }
 
-    fn envelope(&mut self, json: &str, envelope: Envelope<'_>, at_ns: u64) -> Found {
+    /// Takes up what an object of chat or completions said. One that `is_own` is read from `json` itself, and is known from then on.
+    fn envelope(&mut self, json: &str, envelope: Envelope<'_>, is_own: bool, at_ns: u64) -> Found {
         self.objects += 1;
-        if self.answer.served_model.is_none() && !envelope.model.0.is_empty() {
-            self.answer.served_model = Some(envelope.model.0.into_owned());
+        let model = Some(&*envelope.model.0).filter(|model| !model.is_empty());
+        if let Some(model) = model.filter(|_| self.answer.served_model.is_none()) {
+            self.answer.served_model = Some(model.to_owned());
         }
         let value = |raw: &serde_json::value::RawValue| serde_json::from_str::<Value>(raw.get()).ok();
-        let usage = envelope.usage.and_then(value).and_then(|usage| read_usage(&usage));
+        let usage = envelope.usage.and_then(read_raw_usage);
         if let Some(usage) = usage {
             self.answer.usage = Some(usage);
         }
@@ -412,10 +477,24 @@ impl<'b> Reader<'b> {
         self.choices = self.choices.saturating_add(choices.len() as u32);
         let before = self.lengths;
         let (mut only, mut found) = (None, None);
+        // Like another of its kind an object is when all that it says is one text, counts, and what its other bytes say.
+        let mut meaning = (is_own
+            && self.familiar.is_some()
+            && choices.len() <= 1
+            && envelope.error.is_none()
+            && envelope.metrics.is_none()
+            && envelope.detail.is_none())
+        .then(|| Meaning { model: model.map(Into::into), choice: None, finish_reason: None });
+        let mut hole = None;
         for mut choice in choices {
-            let at = self.choice(choice.index());
+            let index = choice.index();
+            let at = self.choice(index);
             let reason = choice.finish_reason();
             let is_last = reason.is_some();
+            if let Some(meaning) = &mut meaning {
+                meaning.choice = Some(index);
+                meaning.finish_reason = reason.as_deref().map(Into::into);
+            }
             if let Some(reason) = reason {
                 if matches!(&*reason, "abort" | "error") {
                     found = Some(Value::from(format!(
@@ -434,17 +513,30 @@ impl<'b> Reader<'b> {
             };
             match piece {
                 Some(piece) if !piece.is_silent() => {
-                    only = self.take(at, &piece, json).filter(|_| !is_last);
+                    only = self.take(at, &piece, json);
+                    hole = only.as_ref().map(|only| (only.place.clone(), only.channel));
+                    meaning = meaning.filter(|_| hole.is_some() && piece.calls.is_empty());
+                    only = only.filter(|_| !is_last);
                 }
                 Some(_) => {}
-                None => self.foreign_object = Some(envelope.object.0.chars().take(80).collect()),
+                None => {
+                    self.foreign_object = Some(envelope.object.0.chars().take(80).collect());
+                    meaning = None;
+                }
             }
         }
         if self.lengths != before {
-            if self.answer.chunks.is_empty() {
-                self.answer.first_chunk_tokens = usage.and_then(|u| u.completion_tokens);
-            }
-            self.chunk(at_ns);
+            self.chunk_with(usage, at_ns);
+        }
+        if let (Some(meaning), None, Some(familiar)) = (meaning, &found, &mut self.familiar) {
+            let place = |raw: &RawValue| within(json.as_bytes(), raw.get().as_bytes());
+            let holes = Holes {
+                id: envelope.id.and_then(place).and_then(|place| inside_quotes(json, place)),
+                created: envelope.created.and_then(place),
+                text: hole,
+                usage: envelope.usage.filter(|_| usage.is_some()).and_then(place),
+            };
+            familiar.learn(json.as_bytes(), holes, meaning);
         }
         found.map_or(Found::Answer(only.filter(|_| plain)), Found::Error)
     }
@@ -494,6 +586,14 @@ impl<'b> Reader<'b> {
             }
         };
         Some(Only { channel, place, choice, call })
+    }
+
+    /// A chunk ends here, with which these counts came.
+    fn chunk_with(&mut self, usage: Option<Usage>, at_ns: u64) {
+        if self.answer.chunks.is_empty() {
+            self.answer.first_chunk_tokens = usage.and_then(|u| u.completion_tokens);
+        }
+        self.chunk(at_ns);
     }
 
     /// A chunk ends here.
@@ -616,14 +716,31 @@ fn first_of(json: &str) -> &str {
     list.ok().and_then(|list| list.first().map(|first| first.get())).unwrap_or(json)
 }
 
+/// The text that bytes are; what is not UTF-8 becomes U+FFFD.
+fn text_of(bytes: &[u8]) -> Cow<'_, str> {
+    // The lenient reader goes byte by byte, which all but broken answers are spared.
+    std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
+}
+
+/// Where `part` lies in `whole`; `None` for one that lies elsewhere.
+fn within(whole: &[u8], part: &[u8]) -> Option<Range<usize>> {
+    let start = part.as_ptr().addr().checked_sub(whole.as_ptr().addr())?;
+    let end = start + part.len();
+    (end <= whole.len()).then_some(start..end)
+}
+
 /// Where `text` lies in `json`; `None` for a text that was put together elsewhere.
 fn place(json: &str, text: &str) -> Option<Range<usize>> {
-    let start = text.as_ptr().addr().checked_sub(json.as_ptr().addr())?;
-    let end = start + text.len();
+    let Range { start, end } = within(json.as_bytes(), text.as_bytes())?;
     // Quotes on both sides say that it is a string as it stands.
-    let quoted =
-        start > 0 && json.as_bytes().get(start - 1) == Some(&b'"') && json.as_bytes().get(end) == Some(&b'"');
+    let quoted = start > 0 && json.as_bytes()[start - 1] == b'"' && json.as_bytes().get(end) == Some(&b'"');
     quoted.then_some(start..end)
+}
+
+/// Of the place of a string that of its content.
+fn inside_quotes(json: &str, place: Range<usize>) -> Option<Range<usize>> {
+    let content = json.get(place.clone())?.strip_prefix('"')?.strip_suffix('"')?;
+    Some(place.start + 1..place.start + 1 + content.len())
 }
 
 /// The one text of an object that says nothing else.

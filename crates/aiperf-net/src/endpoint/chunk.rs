@@ -76,6 +76,12 @@ impl<'a> Piece<'a> {
 /// The top of an answer or of a streamed chunk.
 #[derive(Debug, Deserialize)]
 pub(super) struct Envelope<'a> {
+    /// Not looked at, but told from answer to answer.
+    #[serde(borrow, default)]
+    pub(super) id: Option<&'a RawValue>,
+    /// The same.
+    #[serde(borrow, default)]
+    pub(super) created: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(super) object: Text<'a>,
     #[serde(borrow, default)]
@@ -222,7 +228,7 @@ pub(super) fn with_object<T>(
 
 /// A text field of any shape: a string, the joined `text` of a list of parts, else nothing.
 #[derive(Debug, Default)]
-pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
+pub(crate) struct Text<'a>(pub(crate) Cow<'a, str>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -141,7 +141,7 @@ impl Body<'_> {
     fn usage(&self) -> Option<Usage> {
         let tree = |raw: Option<&RawValue>| serde_json::from_str::<Value>(raw?.get()).ok();
         let own = tree(self.usage).and_then(|usage| read_usage(&usage));
-        let meta = || read_usage(&json!({ "meta": tree(self.meta)? })).filter(|u| *u != Usage::default());
+        let meta = || read_usage(json!({ "meta": tree(self.meta)? })).filter(|u| *u != Usage::default());
         own.or_else(meta)
     }
 
