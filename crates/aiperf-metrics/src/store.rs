@@ -261,6 +261,7 @@ impl<T: Plain> Store<T> {
             buffer: Vec::new(),
             values: Vec::new().into_iter(),
             tail: self.tail.iter(),
+            is_in_tail: self.blocks.is_empty(),
         }
     }
 
@@ -333,27 +334,46 @@ pub(crate) struct Iter<'a, T> {
     buffer: Vec<u8>,
     values: std::vec::IntoIter<T>,
     tail: std::slice::Iter<'a, T>,
+    /// No block is left.
+    is_in_tail: bool,
 }
 
 impl<T: Plain> Iterator for Iter<'_, T> {
     type Item = T;
 
+    #[inline]
     fn next(&mut self) -> Option<T> {
-        loop {
-            if let Some(value) = self.values.next() {
-                return Some(value);
-            }
-            if self.block == self.store.blocks.len() {
-                return self.tail.next().copied();
-            }
+        // All that most columns are is in memory.
+        if self.is_in_tail {
+            return self.tail.next().copied();
+        }
+        self.values.next().or_else(|| self.next_block())
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let at_least = self.tail.len() + self.values.len();
+        (if self.is_in_tail { at_least } else { 0 }, self.is_in_tail.then_some(at_least))
+    }
+}
+
+impl<T: Plain> Iter<'_, T> {
+    /// The first value behind a block that is over.
+    #[cold]
+    fn next_block(&mut self) -> Option<T> {
+        while self.block < self.store.blocks.len() {
             let mut values = Vec::new();
             if !self.store.read(self.block, &mut self.buffer, &mut values) {
                 self.block = self.store.blocks.len();
                 self.tail = [].iter();
-                return None;
+                break;
             }
             self.block += 1;
             self.values = values.into_iter();
+            if let Some(value) = self.values.next() {
+                return Some(value);
+            }
         }
+        self.is_in_tail = true;
+        self.tail.next().copied()
     }
 }

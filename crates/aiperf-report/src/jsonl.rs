@@ -1,12 +1,14 @@
 //! `profile_export.jsonl`: one line per request, in the order they came back. Runs once per request behind the load.
 
+use std::sync::LazyLock;
+
 use aiperf_core::exchange::Exchange;
 use aiperf_core::outcome::{Disposition, Failure, Finish, Outcome};
 use aiperf_core::plan::PhaseKind;
 use aiperf_core::spec_decode::SpecDecode;
 use aiperf_core::ticket::{SessionId, Ticket, Uuid};
 use aiperf_core::time::ClockAnchor;
-use aiperf_metrics::{MetricSpec, RecordValues, Value};
+use aiperf_metrics::{METRICS, MetricSpec, RecordValues, Value};
 
 use crate::trace::{self, Trace};
 use crate::write::{self, Object};
@@ -121,9 +123,16 @@ impl<'a> Meta<'a> {
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         let mut o = Object::begin(out);
         o.int("session_num", self.session_num);
-        o.plain("x_request_id", self.request_id);
-        let correlation = self.correlation_id.to_string();
-        o.plain("x_correlation_id", &correlation);
+        o.ascii("x_request_id", &self.request_id.text());
+        let random;
+        let correlation = match self.correlation_id {
+            SessionId::Random(id) => {
+                random = id.text();
+                &random[..]
+            }
+            SessionId::Fixed(text) => text.as_bytes(),
+        };
+        o.ascii("x_correlation_id", correlation);
         o.text("conversation_id", self.conversation_id);
         o.int("turn_index", self.turn_index.into());
         o.int("credit_issued_ns", self.dispatched_ns);
@@ -132,22 +141,23 @@ impl<'a> Meta<'a> {
             o.int("request_ack_ns", ns);
         }
         o.int("request_end_ns", self.end_ns);
-        o.plain("worker_id", format_args!("worker_{}", self.shard));
-        o.plain("record_processor_id", format_args!("record_processor_{}", self.reader));
-        o.plain("benchmark_phase", self.phase.kind.name());
+        o.numbered("worker_id", "worker_", self.shard.into());
+        o.numbered("record_processor_id", "record_processor_", self.reader.into());
+        let kind = self.phase.kind.name().as_bytes();
+        o.ascii("benchmark_phase", kind);
         o.int("phase_index", self.phase.index.into());
         if let Some(index) = self.phase.profiling_index {
             o.int("profiling_index", index.into());
         }
         o.text("phase_name", self.phase.name);
-        o.plain("phase_kind", self.phase.kind.name());
+        o.ascii("phase_kind", kind);
         o.bool("was_cancelled", self.outcome == Outcome::Cancelled);
         if let Some(ns) = self.cancelled_ns {
             o.int("cancellation_time_ns", ns);
         }
         o.bool("context_overflow_skip", false);
         o.int("agent_depth", 0);
-        o.plain("root_correlation_id", &correlation);
+        o.ascii("root_correlation_id", correlation);
         for (key, ns) in [
             ("scheduled_ns", self.scheduled_ns),
             ("request_send_start_ns", self.send_start_ns),
@@ -164,9 +174,9 @@ impl<'a> Meta<'a> {
         if let Some(model) = self.model {
             o.text("model", model);
         }
-        o.plain("outcome", outcome_name(self.outcome));
+        o.ascii("outcome", outcome_name(self.outcome).as_bytes());
         if let (finish, Some(word)) = self.finish {
-            o.plain("finish_reason", finish.name());
+            o.ascii("finish_reason", finish.name().as_bytes());
             o.text("server_finish_reason", word);
         }
         if let Some(tokens) = self.first_chunk_tokens {
@@ -275,22 +285,49 @@ fn error_words(o: &mut Object<'_>, failure: &Failure) {
     o.text("message", &failure.message);
 }
 
-fn metrics(out: &mut Vec<u8>, values: &RecordValues) {
-    let mut o = Object::begin(out);
-    for (spec, value) in values.iter().filter(|(spec, _)| spec.is_per_record()) {
-        let out = o.key(spec.tag);
-        out.extend_from_slice(b"{\"value\":");
-        self::value(out, spec, value);
-        out.extend_from_slice(b",\"unit\":\"");
-        out.extend_from_slice(spec.display.name().as_bytes());
-        out.extend_from_slice(b"\"}");
+/// What is the same for a metric in every line.
+struct Around {
+    before: Box<[u8]>,
+    factor: Option<f64>,
+    after: Box<[u8]>,
+}
+
+impl Around {
+    /// `None` of a metric that lines do not have.
+    fn of(spec: &MetricSpec) -> Option<Self> {
+        spec.is_per_record().then(|| Self {
+            before: format!("\"{}\":{{\"value\":", spec.tag).into_bytes().into(),
+            factor: spec.factor(),
+            after: format!(",\"unit\":\"{}\"}}", spec.display.name()).into_bytes().into(),
+        })
     }
-    o.end();
+}
+
+/// In the order of [`METRICS`].
+static AROUND: LazyLock<Vec<Option<Around>>> = LazyLock::new(|| METRICS.iter().map(Around::of).collect());
+
+fn metrics(out: &mut Vec<u8>, values: &RecordValues) {
+    out.push(b'{');
+    let begin = out.len();
+    for (spec, value) in values.iter() {
+        if let Some(around) = METRICS.element_offset(spec).and_then(|at| AROUND[at].as_ref()) {
+            if out.len() > begin {
+                out.push(b',');
+            }
+            out.extend_from_slice(&around.before);
+            scaled(out, around.factor, value);
+            out.extend_from_slice(&around.after);
+        }
+    }
+    out.push(b'}');
 }
 
 /// A value in its display unit.
 pub(crate) fn value(out: &mut Vec<u8>, spec: &MetricSpec, value: &Value) {
-    let factor = spec.factor();
+    scaled(out, spec.factor(), value);
+}
+
+fn scaled(out: &mut Vec<u8>, factor: Option<f64>, value: &Value) {
     let one = |out: &mut Vec<u8>, v: u64| match factor {
         Some(f) => write::real(out, v as f64 * f),
         None => write::int(out, v),

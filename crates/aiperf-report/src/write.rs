@@ -59,6 +59,23 @@ impl<'a> Object<'a> {
         out.push(b'"');
     }
 
+    /// The same of bytes that are such text.
+    pub(crate) fn ascii(&mut self, key: &str, value: &[u8]) {
+        let out = self.key(key);
+        out.push(b'"');
+        out.extend_from_slice(value);
+        out.push(b'"');
+    }
+
+    /// A name that ends in a number, such as `worker_0`.
+    pub(crate) fn numbered(&mut self, key: &str, name: &str, number: u64) {
+        let out = self.key(key);
+        out.push(b'"');
+        out.extend_from_slice(name.as_bytes());
+        int(out, number);
+        out.push(b'"');
+    }
+
     pub(crate) fn int(&mut self, key: &str, value: u64) {
         int(self.key(key), value);
     }
