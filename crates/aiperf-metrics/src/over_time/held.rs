@@ -42,34 +42,45 @@ enum Times {
     Fine(Box<Fine>),
 }
 
+/// Keys of a page of [`Counts`], in bits. Smaller ones need more entries to find them, larger ones more zeros that nothing is added to.
+const PAGE: u32 = 12;
+
 /// Time by key, in pages that are there once a key of theirs is.
 #[derive(Debug, Default)]
 struct Counts {
-    pages: Vec<Vec<u64>>,
+    /// Which page has so many times the keys of a page, one more than its place among them; 0 for none.
+    pages: Vec<u32>,
+    times: Vec<u64>,
     keys: Vec<u32>,
 }
 
 impl Counts {
-    fn of(pages: usize) -> Self {
-        Self { pages: vec![Vec::new(); pages], keys: Vec::new() }
+    /// Of so many times the values of a digit.
+    fn of(digits: usize) -> Self {
+        Self { pages: vec![0; digits << (DIGIT - PAGE)], times: Vec::new(), keys: Vec::new() }
     }
 
     fn add(&mut self, key: u32, ns: u64) {
-        let page = &mut self.pages[(key >> DIGIT) as usize];
-        if page.is_empty() {
-            *page = vec![0; WAYS];
+        let page = &mut self.pages[(key >> PAGE) as usize];
+        if *page == 0 {
+            self.times.resize(self.times.len() + (1 << PAGE), 0);
+            *page = (self.times.len() >> PAGE) as u32;
         }
-        let time = &mut page[key as usize & (WAYS - 1)];
+        let time = &mut self.times[Self::place(*page, key)];
         if *time == 0 {
             self.keys.push(key);
         }
         *time += ns;
     }
 
+    const fn place(page: u32, key: u32) -> usize {
+        (page as usize - 1) << PAGE | key as usize & ((1 << PAGE) - 1)
+    }
+
     fn in_order(&mut self) -> impl Iterator<Item = (u32, u64)> + Clone {
         self.keys.sort_unstable();
-        let Self { pages, keys } = self;
-        keys.iter().map(|key| (*key, pages[(key >> DIGIT) as usize][*key as usize & (WAYS - 1)]))
+        let Self { pages, times, keys } = self;
+        keys.iter().map(|key| (*key, times[Self::place(pages[(key >> PAGE) as usize], *key)]))
     }
 }
 

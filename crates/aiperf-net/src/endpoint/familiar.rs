@@ -75,6 +75,8 @@ struct Kind {
     /// The holes in their order, each with the bytes behind it.
     rest: Vec<(Hole, Box<[u8]>)>,
     meaning: Meaning,
+    /// The counts that it held last, for where all requests are alike they are too.
+    counted: (Vec<u8>, Usage),
 }
 
 impl Familiar {
@@ -92,7 +94,8 @@ impl Familiar {
     /// What `data` says, if it is like an event that was learnt.
     pub(super) fn meet<'d>(&mut self, data: &'d [u8]) -> Option<Met<'_, 'd>> {
         let count = self.kinds.len();
-        let (at, text, usage) = (0..count).map(|i| (self.next + i) % count).find_map(|at| {
+        let mut places = (self.next..count).chain(0..self.next);
+        let (at, text, usage) = places.find_map(|at| {
             let (text, usage) = self.kinds[at].holds(data)?;
             Some((at, text, usage))
         })?;
@@ -136,14 +139,14 @@ impl Kind {
             let end = places.get(i + 1).map_or(data.len(), |(next, _)| next.start);
             rest.push((*hole, data.get(place.end..end)?.into()));
         }
-        let kind = Self { head, rest, meaning };
+        let mut kind = Self { head, rest, meaning, counted: Default::default() };
         // What does not know itself again, because a hole holds something odd, would only be in the way.
         kind.holds(data).is_some().then_some(kind)
     }
 
     /// What its holes hold in `data`; `None` when `data` is not like it.
     #[expect(clippy::type_complexity, reason = "the two holes whose content matters")]
-    fn holds<'d>(&self, data: &'d [u8]) -> Option<(Option<(&'d str, Channel)>, Option<Usage>)> {
+    fn holds<'d>(&mut self, data: &'d [u8]) -> Option<(Option<(&'d str, Channel)>, Option<Usage>)> {
         let mut left = data.strip_prefix(&*self.head)?;
         let (mut text, mut usage) = (None, None);
         for (i, (hole, behind)) in self.rest.iter().enumerate() {
@@ -163,7 +166,14 @@ impl Kind {
             let (content, tail) = left.split_at(len);
             left = tail.strip_prefix(&**behind)?;
             match hole {
-                Hole::Usage => usage = Some(counts(content)?),
+                Hole::Usage => {
+                    if self.counted.0 != content {
+                        self.counted.1 = counts(content)?;
+                        self.counted.0.clear();
+                        self.counted.0.extend_from_slice(content);
+                    }
+                    usage = Some(self.counted.1);
+                }
                 // A number does not begin with 0, and one must be there.
                 Hole::Created if content.is_empty() || (len > 1 && content[0] == b'0') || len > 18 => {
                     return None;
