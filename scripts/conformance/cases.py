@@ -1,8 +1,11 @@
 """The cases: what both tools are asked to do, and what the server does.
 
 A case: `options` beside the common ones, `mode` of the server, `type` of the endpoint, `texts` ("exact" where both have to send the same words), `counts` ("near"
-where time decides how many requests there are), `lengths` (whether `--isl 50 --osl 20` are given), `files` that are written before the run.
+where time decides how many requests there are), `lengths` (whether `--isl 50 --osl 20` are given), `files` that are
+written before the run (`@URL@` is the URL of the server), `whole` for a command line without the common options.
 """
+
+import json
 
 COMMON = "--model mock-model --tokenizer builtin --random-seed 1 --ui none --no-server-metrics --no-gpu-telemetry".split()
 LENGTHS = "--isl 50 --osl 20".split()
@@ -13,9 +16,27 @@ ROWS = "".join('{"text": "%s", "output_length": %d}\n' % (text, tokens) for text
 ])
 TIMES = "".join('{"timestamp": %d, "text": "Question %d of the river at its time.", "output_length": 6}\n' % (i * 60, i) for i in range(8))
 SESSIONS = "".join('{"session_id": "s%d", "text": "Row %d of a session by the river.", "output_length": 5}\n' % (i // 2, i) for i in range(6))
-BODIES = "".join('{"model": "mock-model", "messages": [{"role": "user", "content": "Body %d of the river."}], "max_completion_tokens": 7%s}\n' % (i, "%s") for i in range(4))
-QUERIES = "".join('{"texts": [{"name": "query", "contents": ["Where is river %d?"]}, {"name": "passages", "contents": ["By the bridge.", "In the sea."]}]}\n' % i for i in range(4))
+# Without white space, as AIPerf sends them again.
+BODY = '{"model":"mock-model","messages":[{"role":"user","content":"Body %d of the river."}],"max_completion_tokens":7'
+BODIES = "".join(BODY % i + "}\n" for i in range(4))
+STREAMED_BODIES = "".join(BODY % i + ',"stream":true}\n' for i in range(4))
+QUERY = '{"texts": [{"name": "query", "contents": ["Where is river %d?"]}, {"name": "passages", "contents": ["By the bridge.", "In the sea."]}]}\n'
+QUERIES = "".join(QUERY % i for i in range(4))
 TEMPLATE = '{"model": {{ model|tojson }}, "messages": [{"role": "user", "content": {{ text|tojson }}}], "max_completion_tokens": {{ max_tokens }}}'
+YAML = """benchmark:
+  model: mock-model
+  endpoint: {url: '@URL@', type: chat, streaming: true}
+  dataset: {type: synthetic, prompts: {isl: {mean: 50}, osl: {mean: 20}}}
+  phases:
+    - {name: warmup, type: concurrency, kind: warmup, concurrency: 1, requests: 2}
+    - {name: first, kind: profiling, type: concurrency, concurrency: 2, requests: 6}
+    - {name: second, kind: profiling, type: constant, rate: 30, requests: 6}
+  tokenizer: {name: builtin}
+  gpuTelemetry: {enabled: false}
+  serverMetrics: {enabled: false}
+  slos: {request_latency: 1000}
+randomSeed: 1
+"""
 STREAMED = TEMPLATE[:-1] + ', "stream": {{ stream|tojson }}, "stream_options": {"include_usage": true}}'
 FULL = (
     "--streaming --request-count 40 --concurrency 4 --warmup-request-count 3 --export-level raw --export-http-trace --show-trace-timing "
@@ -99,20 +120,20 @@ CASES = {
         type="raw",
         lengths=False,
         texts="exact",
-        files={"rows.jsonl": BODIES.replace("%s", "")},
+        files={"rows.jsonl": BODIES},
     ),
     "raw_streaming": case(
         "--custom-endpoint /v1/chat/completions --streaming --input-file rows.jsonl --custom-dataset-type raw_payload --export-level raw --request-count 4 --concurrency 1",
         type="raw",
         lengths=False,
         texts="exact",
-        files={"rows.jsonl": BODIES.replace("%s", ', "stream": true')},
+        files={"rows.jsonl": STREAMED_BODIES},
     ),
     "chat_raw_payload": case(
         "--input-file rows.jsonl --custom-dataset-type raw_payload --export-level raw --request-count 4 --concurrency 1",
         lengths=False,
         texts="exact",
-        files={"rows.jsonl": BODIES.replace("%s", "")},
+        files={"rows.jsonl": BODIES},
     ),
     # Options.
     "extra_inputs": case("--streaming --extra-inputs temperature:0.7 --extra-inputs top_p:1 --extra-inputs ignore_eos:true --extra-inputs stop:null " + TEN),
@@ -130,13 +151,10 @@ CASES = {
     "rate_gamma": case("--streaming --request-rate 20 --arrival-pattern gamma --arrival-smoothness 2 --request-count 12 --concurrency 4"),
     "duration": case("--streaming --benchmark-duration 1 --concurrency 2 --benchmark-grace-period 5", counts="near"),
     "file": case(
-        "--streaming --input-file rows.jsonl --custom-dataset-type single_turn --request-count 8 --concurrency 1 --export-level raw",
+        "--streaming --input-file rows.jsonl --request-count 8 --concurrency 1 --export-level raw",
         lengths=False,
         texts="exact",
         files={"rows.jsonl": ROWS},
-    ),
-    "file_found_out": case(
-        "--streaming --input-file rows.jsonl --request-count 4 --concurrency 1", lengths=False, texts="exact", files={"rows.jsonl": ROWS}
     ),
     "file_sessions": case(
         "--streaming --input-file rows.jsonl --custom-dataset-type single_turn --concurrency 1 --num-sessions 3 --export-level raw",
@@ -152,42 +170,42 @@ CASES = {
     ),
     "user_centric": case("--streaming --user-centric-rate 10 --num-users 3 --conversation-turn-mean 2 --num-sessions 4", counts="near"),
     "turns": case("--streaming --conversation-turn-mean 3 --num-sessions 4 --concurrency 2 --export-level raw"),
-    "turns_delay": case("--conversation-turn-mean 2 --conversation-turn-delay-mean 50 --num-sessions 4 --concurrency 2"),
-    "turns_messages": case("--streaming --conversation-turn-mean 2 --num-sessions 3 --concurrency 1", type="messages"),
+    "turns_messages": case("--streaming --conversation-turn-mean 2 --conversation-turn-delay-mean 50 --num-sessions 3 --concurrency 1", type="messages"),
     "turns_responses": case("--streaming --conversation-turn-mean 2 --num-sessions 3 --concurrency 1", type="responses"),
     "legacy_max_tokens": case("--streaming --use-legacy-max-tokens " + TEN),
     "no_osl": case("--isl 50 " + TEN, lengths=False),
     "server_token_count": case("--streaming --use-server-token-count " + TEN),
-    "server_token_count_nonstreaming": case("--use-server-token-count " + TEN),
     "entries": case("--num-dataset-entries 4 " + TEN),
     "prefix": case("--num-prefix-prompts 3 --prompt-prefix-length 20 " + TEN),
     "shared_system": case("--shared-system-prompt-length 30 --user-context-prompt-length 20 --num-dataset-entries 5 " + TEN),
     "system_prompt": with_values(TEN, "--system-prompt", "Answer in short words of the river."),
     "batch": case("--batch-size 2 " + TEN),
-    "stddev": case("--isl 50 --isl-stddev 10 --osl 20 --osl-stddev 4 " + TEN, lengths=False, counts="near"),
     "seq_dist": with_values(TEN, "--seq-dist", "32,8:50;64,16:50", lengths=False, counts="near"),
-    "never_reused": case("--streaming --connection-reuse-strategy never --export-http-trace " + TEN),
+    "never_reused": case("--streaming --session-header X-My-Session --connection-reuse-strategy never --export-http-trace " + TEN),
     "sticky_sessions": case("--connection-reuse-strategy sticky-user-sessions --conversation-turn-mean 2 --num-sessions 4 --concurrency 2 --export-http-trace"),
-    "session_header": case("--session-header X-My-Session " + TEN),
     "names_of_files": case("--profile-export-prefix foo.json --export-level raw --artifact-dir results --slice-duration 1 " + TEN),
-    "summary_only": case("--streaming --export-level summary " + TEN),
-    "prefill": case("--streaming --concurrency 4 --prefill-concurrency 1 --request-count 12"),
-    "ramp": case("--streaming --concurrency 4 --concurrency-ramp-duration 0.5 --request-count 20"),
+    "prefill": case("--streaming --concurrency 4 --concurrency-ramp-duration 0.5 --prefill-concurrency 1 --request-count 12"),
     "wait_for_model": case("--wait-for-model-timeout 5 --wait-for-model-mode models " + TEN),
     "failed_threshold": case("--streaming --failed-request-threshold 3 --request-count 40 --concurrency 1", mode="errors", counts="near"),
     "timeout": case("--streaming --request-timeout-seconds 0.3 --request-count 4 --concurrency 2 --export-level raw", mode="slow"),
     "template_prompts": case("--apply-chat-template " + TEN),
+    "cache_bust": case("--cache-bust system_prefix --shared-system-prompt-length 30 --num-dataset-entries 3 " + TEN),
     "bad_option": case("--isl -5 --concurrency 0", lengths=False),
 }
 
+# In place of the common options.
+CASES["yaml"] = case(whole="--config bench.yaml --ui none", files={"bench.yaml": YAML})
+
 for name, text in (("template", TEMPLATE), ("template_streaming", STREAMED)):
     place = CASES[name]["options"].index("PLACE")
-    CASES[name]["options"][place] = '{"payload_template": %s}' % __import__("json").dumps(text)
+    CASES[name]["options"][place] = json.dumps({"payload_template": text})
 
 
 def command(name, urls):
     """The options of a case, after the name of the program."""
     asked = CASES[name]
+    if "whole" in asked:
+        return ["profile", *asked["whole"].split()]
     options = ["profile", *COMMON, "--url", urls[0], "--endpoint-type", asked["type"]]
     if asked.get("lengths", True):
         options += LENGTHS

@@ -155,7 +155,7 @@ def runs(ours, theirs, case, tally):
     """All differences of two runs of a case."""
     yield from equal("exit code", ours.code, theirs.code)
     yield from requests(ours.taken, theirs.taken, case, tally)
-    names = files_of(ours), files_of(theirs)
+    names = [[name for name in files_of(run) if name not in case.get("files", {})] for run in (ours, theirs)]
     tally["files"] += len(names[1])
     yield from only("files", *names)
     for name in names[0]:

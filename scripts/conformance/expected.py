@@ -59,8 +59,13 @@ PARTS = (
     r"effective_(decode|prefill|total)_\w+|active_\w+|tokens_in_flight"
     r"|(Effective (Decode|Prefill|Total)|Active|Tokens In Flight)[\w ]*( \([\w/]+\))?"
 )
+USAGE = r".*/(total_|overall_)?usage_\w+|.*/(Total |Overall )?Usage [\w %]+( \([\w%]+\))?|.*: Usage"
+INPUT = (
+    r".*/(input_sequence_length|total_isl|(input|total)_token_throughput|prefill_throughput_per_user"
+    r"|(Total )?Input Sequence Length \(tokens\)|((Input|Total) Token Throughput|Prefill Throughput Per User) \([\w/]+\))"
+)
 # Cases without streaming.
-NOT_STREAMED = [name for name, case in cases.CASES.items() if "--streaming" not in case["options"]]
+NOT_STREAMED = [name for name, case in cases.CASES.items() if "--streaming" not in case["options"] and "whole" not in case]
 TAGS = "|".join(OURS)
 HEADERS = "|".join(map(re.escape, OURS.values()))
 ONLY_OURS, ONLY_THEIRS = "^only ours$", "^only AIPerf's$"
@@ -114,14 +119,36 @@ EXPECTED = [
     ("messages*", r"raw/.*/request_headers", "content-type", "headers as they went out, one of a name"),
     ("responses_streaming", r"summary/inter_chunk_latency/count", "", "response.output_text.done is no chunk"),
     ("*embeddings*", r".*/(output_sequence_length|Output Sequence Length \(tokens\))", ONLY_THEIRS, "there is no output to have a length"),
-    ("*embeddings*", r".*/(total_)?usage_\w+|.*/(Total )?Usage [\w %%]+( \([\w%%]+\))?|.*: Usage", ONLY_OURS, "usage is read"),
-    ("*rankings*", r".*/(output_sequence_length|Output Sequence Length \(tokens\))", ONLY_THEIRS, "there is no output to have a length"),
+    *[
+        (names, USAGE, ONLY_OURS, "usage is read")
+        for names in ("*embeddings*", "template*", "raw*")
+    ],
+    ("solido*", INPUT, ONLY_OURS, "texts of the body are counted"),
+    ("*raw*", r"files/.*/inputs\.json", ONLY_OURS, "it says what was sent"),
     (
-        "*rankings*",
-        r".*/(input_sequence_length|total_isl|input_token_throughput|(Total )?Input Sequence Length \(tokens\)|Input Token Throughput \(tokens/sec\))",
-        ONLY_OURS,
-        "texts of the body are counted",
+        "[rt]*_streaming",
+        r".*/(output_sequence_length|output_token_count|osl_mismatch\w*|total_osl|total_output_tokens)/.*|summary/inter_chunk_latency/count",
+        "",
+        "[DONE] is no text of the answer",
     ),
-    ("*batch", r".*input_sequence_length/.*|.*/total_isl/avg", "", "texts are counted one by one, not joined"),
+    ("*rankings*", r".*/(output_sequence_length|Output Sequence Length \(tokens\))", ONLY_THEIRS, "there is no output to have a length"),
+    ("*rankings*", INPUT, ONLY_OURS, "texts of the body are counted"),
+    *[
+        (
+            names,
+            r".*/(input_sequence_length|total_isl|usage_prompt_tokens_diff_pct|usage_discrepancy_count)/.*",
+            "",
+            "texts are counted one by one, not joined by blanks",
+        )
+        for names in ("*batch", "turns*", "sticky_sessions", "user_centric", "shared_system", "system_prompt", "cache_bust", "file_sessions")
+    ],
+    *[
+        (names, "records/session_num", "", "the number of the session, not of the request")
+        for names in ("turns*", "sticky_sessions", "user_centric", "file_sessions")
+    ],
+    ("*", "exit code", "ours 2, AIPerf's 1", "what was typed wrongly has a code of its own"),
+    ("models_random", r"inputs\.json", "model", "drawn by position"),
+    ("urls", r".*\.csv/block/URL Requests", ONLY_OURS, "results by URL"),
+    ("fixed_schedule", r"summary/input_config/phases/\*/requests", ONLY_THEIRS, "the number of rows is not known when it is written"),
     ("*", r"(records|raw)/.* (error|cancelled)/metadata/request_ack_ns", "ours always|only ours", "when an answer began, for failures too"),
 ]

@@ -61,7 +61,7 @@ def run(binary, name, folder, server):
     os.makedirs(folder)
     for file_name, text in asked.get("files", {}).items():
         with open(os.path.join(folder, file_name), "w", encoding="utf-8") as file:
-            file.write(text)
+            file.write(text.replace("@URL@", server.urls()[0]))
     server.begin(asked["mode"])
     environment = dict(os.environ, COLUMNS="140", NO_COLOR="1")
     try:

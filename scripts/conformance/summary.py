@@ -47,7 +47,7 @@ def metric(place, tag, ours, theirs, case, tally):
             if abs(mine - other) > 1e-9 * max(1.0, abs(other)):
                 yield "%s/%s" % (place, stat), "ours %r, AIPerf's %r" % (mine, other)
         elif stat in ("avg", "p50") and tag not in ("min_request_timestamp", "max_response_timestamp", "credit_to_start_latency"):
-            if tag.startswith(("effective_", "active_", "tokens_in_flight", "good")) or unit in ("KB", "ratio", "count", "requests", "%"):
+            if tag.startswith(("effective_", "active_", "tokens_in_flight", "good", "http_req_")) or unit in ("KB", "ratio", "count", "requests", "%"):
                 continue
             tally["times"] += 1
             slack = SLACK_MS * {"ms": 1.0, "sec": 1e-3, "s": 1e-3, "ns": 1e6}.get(unit, 0.0)

@@ -5,17 +5,27 @@ use aiperf_core::plan::{
     Arrival, ExportLevel, LengthPair, LengthPlan, LengthShape, Pacing, PhaseKind, PhasePlan, Plan, Ramp,
     RampShape, RatePoint, RateShape, Saturation, Ui, Weighted,
 };
-use aiperf_core::secret::{REDACTED, shown_header};
 use serde_json::{Map, Value as Json, json};
 
+mod endpoint;
+
+use self::endpoint::endpoint;
 use crate::options::Id;
-use crate::redact::{redact_json, redact_url};
 use crate::settings::Settings;
 use crate::value::Value;
 
 /// Sets the key of the JSON object.
 fn put(map: &mut Map<String, Json>, key: &str, value: impl Into<Json>) {
     map.insert(key.to_owned(), value.into());
+}
+
+/// Sets the keys that were given.
+fn copy(out: &mut Map<String, Json>, settings: &Settings, pairs: &[(Id, &str)]) {
+    for (id, key) in pairs {
+        if let Some(value) = settings.get(*id).and_then(|s| plain(&s.value)) {
+            put(out, key, value);
+        }
+    }
 }
 
 /// The shape of AIPerf's `input_config` for `plan`, which was made from `settings`; `phases` are what [`phase`] makes of each.
@@ -95,111 +105,6 @@ pub(crate) fn input_config(
     Json::Object(out)
 }
 
-fn endpoint(settings: &Settings, plan: &Plan) -> Map<String, Json> {
-    let mut out = Map::new();
-    let urls = settings.list(Id::Url).map_or_else(
-        || vec!["http://localhost:8000".to_owned()],
-        |urls| urls.iter().map(|u| redact_url(&with_scheme(u))).collect(),
-    );
-    put(&mut out, "urls", urls);
-    for (id, key) in [
-        (Id::EndpointType, "type"),
-        (Id::CustomEndpoint, "path"),
-        (Id::Streaming, "streaming"),
-        (Id::RequestTimeout, "timeout"),
-        (Id::UrlStrategy, "url_strategy"),
-        (Id::ConnectTimeout, "connect_timeout"),
-        (Id::FirstTokenTimeout, "first_token_timeout"),
-        (Id::IdleTimeout, "idle_timeout"),
-        (Id::Transport, "transport"),
-        (Id::HttpVersion, "http_version"),
-        (Id::Resend, "resend"),
-        (Id::UnixSocket, "unix_socket"),
-        (Id::ProxyFromEnv, "proxy_from_env"),
-        (Id::CaFile, "ca_file"),
-        (Id::ClientCert, "client_cert"),
-        (Id::ClientKey, "client_key"),
-        (Id::LegacyMaxTokens, "use_legacy_max_tokens"),
-        (Id::ServerTokenCount, "use_server_token_count"),
-        (Id::PerChunkUsage, "per_chunk_usage"),
-        (Id::SessionHeader, "session_header"),
-        (Id::MaxResponseBytes, "max_response_bytes"),
-        (Id::ReceiveStamps, "receive_stamps"),
-        (Id::WaitForModelTimeout, "wait_for_model_timeout"),
-        (Id::WaitForModelMode, "wait_for_model_mode"),
-        (Id::WaitForModelInterval, "wait_for_model_interval"),
-    ] {
-        if let Some(value) = settings.get(id).and_then(|s| plain(&s.value)) {
-            put(&mut out, key, value);
-        }
-    }
-    // What cannot stream does not, and AIPerf says so here.
-    if settings.is_on(Id::Streaming) {
-        put(&mut out, "streaming", plan.endpoint.streaming);
-    }
-    let mut template = Map::new();
-    for (id, key) in [(Id::PayloadTemplate, "body"), (Id::ResponseField, "response_field")] {
-        if let Some(text) = settings.text(id) {
-            put(&mut template, key, text);
-        }
-    }
-    if !template.is_empty() {
-        put(&mut out, "template", template);
-    }
-    let part = |id: Id| settings.get(id).and_then(|s| plain(&s.value));
-    let hooks = [
-        (
-            "reset_kv_cache",
-            Id::ResetKvCache,
-            [
-                (Id::ResetKvCacheTimeout, "timeout_seconds"),
-                (Id::ResetKvCacheMaxRetry, "max_retry_seconds"),
-                (Id::ResetKvCachePath, "path"),
-            ],
-        ),
-        (
-            "server_profiler",
-            Id::ServerProfiler,
-            [
-                (Id::ServerProfilerTimeout, "timeout_seconds"),
-                (Id::ServerProfilerStartPath, "start_path"),
-                (Id::ServerProfilerStopPath, "stop_path"),
-            ],
-        ),
-    ];
-    for (key, id, parts) in hooks {
-        let given: Map<String, Json> =
-            parts.into_iter().filter_map(|(id, name)| Some((name.to_owned(), part(id)?))).collect();
-        if settings.switch(id).unwrap_or(!given.is_empty()) {
-            put(&mut out, key, given);
-        }
-    }
-    if let Some(reuse) = settings.text(Id::ConnectionReuse) {
-        put(&mut out, "connection_reuse", reuse.replace('_', "-"));
-    }
-    if let Some(weights) = settings.weights(Id::UrlWeights) {
-        put(&mut out, "url_weights", weights.to_vec());
-    }
-    if [Id::ApiKey, Id::ApiKeyFile, Id::ApiKeyEnv].into_iter().any(|id| settings.has(id)) {
-        put(&mut out, "api_key", REDACTED);
-    }
-    if !settings.headers().is_empty() {
-        let shown: Map<String, Json> =
-            settings.headers().iter().map(|(n, v)| (n.clone(), Json::from(shown_header(n, v)))).collect();
-        put(&mut out, "headers", shown);
-    }
-    if settings.has(Id::ExtraInputs) {
-        let mut extra = Json::Object(settings.extra());
-        redact_json(&mut extra);
-        put(&mut out, "extra", extra);
-    }
-    out
-}
-
-fn with_scheme(url: &str) -> String {
-    if url.contains("://") { url.to_owned() } else { format!("http://{url}") }
-}
-
 /// A number as AIPerf's floats print: endless ones are the text `Infinity`, because JSON has no such number.
 fn plain(value: &Value) -> Option<Json> {
     match value {
@@ -269,13 +174,7 @@ fn distribution(plan: &LengthPlan) -> Json {
 
 fn dataset(settings: &Settings, entries: Option<u64>) -> Json {
     let mut out = Map::new();
-    let copy = |out: &mut Map<String, Json>, pairs: &[(Id, &str)]| {
-        for (id, key) in pairs {
-            if let Some(value) = settings.get(*id).and_then(|s| plain(&s.value)) {
-                put(out, key, value);
-            }
-        }
-    };
+    let copy = |out: &mut Map<String, Json>, pairs: &[(Id, &str)]| copy(out, settings, pairs);
     copy(&mut out, &[(Id::SystemPrompt, "system_prompt"), (Id::SystemPromptFile, "system_prompt_file")]);
     put(&mut out, "name", "main");
     let osl = length(settings, [Id::Osl, Id::OslStddev, Id::OslShape], None);
@@ -289,10 +188,13 @@ fn dataset(settings: &Settings, entries: Option<u64>) -> Json {
                 (Id::InputFile, "path"),
                 (Id::DatasetFormat, "format"),
                 (Id::NoFixedSchedule, "ignore_timestamps"),
-                (Id::Entries, "entries"),
-                (Id::Seed, "random_seed"),
             ],
         );
+        // AIPerf records the number here too, though it says nothing about a file.
+        if let Some(entries) = entries {
+            put(&mut out, "entries", entries);
+        }
+        copy(&mut out, &[(Id::Seed, "random_seed")]);
         if let Some(osl) = osl {
             put(&mut out, "osl", osl);
         }
@@ -318,34 +220,20 @@ fn dataset(settings: &Settings, entries: Option<u64>) -> Json {
     if !cache_bust.is_empty() {
         put(&mut prompts, "cache_bust", cache_bust);
     }
+    copy(&mut prompts, &[(Id::Corpus, "corpus")]);
+    if let Some(pairs) = settings.pairs(Id::SeqDist) {
+        let pair = |p: &Weighted<LengthPair>| json!({"isl": distribution(&p.item.isl), "osl": distribution(&p.item.osl), "probability": p.weight});
+        put(&mut prompts, "sequence_distribution", pairs.iter().map(pair).collect::<Vec<_>>());
+    }
     copy(
         &mut prompts,
         &[
-            (Id::Corpus, "corpus"),
             (Id::RangeRatio, "random_range_ratio"),
             (Id::CorpusStyle, "random_corpus_style"),
             (Id::IslBelowMinimum, "isl_below_minimum"),
         ],
     );
-    if let Some(pairs) = settings.pairs(Id::SeqDist) {
-        let pair = |p: &Weighted<LengthPair>| json!({"isl": distribution(&p.item.isl), "osl": distribution(&p.item.osl), "probability": p.weight});
-        put(&mut prompts, "sequence_distribution", pairs.iter().map(pair).collect::<Vec<_>>());
-    }
     put(&mut out, "prompts", prompts);
-    let mut rankings = Map::new();
-    for (ids, key) in [
-        ([Id::Passages, Id::PassagesStddev, Id::PassagesShape], "passages"),
-        ([Id::PassageTokens, Id::PassageTokensStddev, Id::PassageTokensShape], "passage_tokens"),
-        ([Id::QueryTokens, Id::QueryTokensStddev, Id::QueryTokensShape], "query_tokens"),
-    ] {
-        let default = settings.has(ids[1]).then(|| settings.int_or_default(ids[0]));
-        if let Some(length) = length(settings, ids, default) {
-            put(&mut rankings, key, length);
-        }
-    }
-    if !rankings.is_empty() {
-        put(&mut out, "rankings", rankings);
-    }
     let mut prefixes = Map::new();
     for (id, key) in [
         (Id::PrefixPool, "pool_size"),
@@ -369,6 +257,20 @@ fn dataset(settings: &Settings, entries: Option<u64>) -> Json {
         put(&mut out, "turn_delay", delay);
     }
     copy(&mut out, &[(Id::TurnDelayRatio, "turn_delay_ratio")]);
+    let mut rankings = Map::new();
+    for (ids, key) in [
+        ([Id::Passages, Id::PassagesStddev, Id::PassagesShape], "passages"),
+        ([Id::PassageTokens, Id::PassageTokensStddev, Id::PassageTokensShape], "passage_tokens"),
+        ([Id::QueryTokens, Id::QueryTokensStddev, Id::QueryTokensShape], "query_tokens"),
+    ] {
+        let default = settings.has(ids[1]).then(|| settings.int_or_default(ids[0]));
+        if let Some(length) = length(settings, ids, default) {
+            put(&mut rankings, key, length);
+        }
+    }
+    if !rankings.is_empty() {
+        put(&mut out, "rankings", rankings);
+    }
     Json::Object(out)
 }
 
@@ -457,15 +359,15 @@ fn pacing(out: &mut Map<String, Json>, settings: &Settings, pacing: &Pacing) {
     match pacing {
         Pacing::Concurrency => {}
         Pacing::Rate { rate, arrival } => {
-            match &rate.shape {
-                RateShape::Steady(per_second) => put(out, "rate", *per_second),
-                RateShape::Series(points) => {
-                    let point = |p: &RatePoint| json!({"time_s": aiperf_core::time::ns_to_seconds(p.at_ns), "qps": p.per_second});
-                    put(out, "rate_series", json!({"points": points.iter().map(point).collect::<Vec<_>>()}));
-                }
+            if let RateShape::Steady(per_second) = rate.shape {
+                put(out, "rate", per_second);
             }
             if let Some(way) = rate.ramp {
                 put(out, "rate_ramp", ramp(way, way.from.map(Json::from)));
+            }
+            if let RateShape::Series(points) = &rate.shape {
+                let point = |p: &RatePoint| json!({"time_s": aiperf_core::time::ns_to_seconds(p.at_ns), "qps": p.per_second});
+                put(out, "rate_series", json!({"points": points.iter().map(point).collect::<Vec<_>>()}));
             }
             if let Arrival::Gamma { smoothness } = arrival {
                 put(out, "smoothness", *smoothness);
@@ -531,21 +433,23 @@ fn artifacts(settings: &Settings, plan: &Plan) -> Map<String, Json> {
         put(&mut out, "records", if records { json!(["jsonl"]) } else { json!(false) });
         put(&mut out, "raw", plan.artifacts.level == ExportLevel::Raw);
     }
-    for (id, key) in [(Id::ExportHttpTrace, "trace"), (Id::ShowTraceTiming, "show_trace_timing")] {
-        if settings.has(id) {
-            put(&mut out, key, settings.is_on(id));
-        }
-    }
-    if settings.has(Id::ExportOutputs) {
-        put(&mut out, "export_outputs_json", plan.artifacts.outputs);
-    }
-    if let Some(schema) = settings.int(Id::ExportSchema) {
-        put(&mut out, "schema", schema);
+    if settings.has(Id::ExportHttpTrace) {
+        put(&mut out, "trace", settings.is_on(Id::ExportHttpTrace));
     }
     if let Some(seconds) = settings.float(Id::SliceDuration) {
         put(&mut out, "slice_duration", seconds);
     }
+    if settings.has(Id::ShowTraceTiming) {
+        put(&mut out, "show_trace_timing", settings.is_on(Id::ShowTraceTiming));
+    }
     put(&mut out, "auto_plot", false);
     put(&mut out, "plot_required", false);
+    if settings.has(Id::ExportOutputs) {
+        put(&mut out, "export_outputs_json", plan.artifacts.outputs);
+    }
+    // AIPerf has no such key: it stands behind its own.
+    if let Some(schema) = settings.int(Id::ExportSchema) {
+        put(&mut out, "schema", schema);
+    }
     out
 }

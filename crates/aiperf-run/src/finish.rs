@@ -83,9 +83,6 @@ pub(crate) fn finish(run: Finished<'_>) -> RunEnd {
     if let Some(inputs) = inputs {
         keep("Inputs", inputs.finish(), &mut problems);
     }
-    if let Some(outputs) = outputs {
-        keep("Outputs JSON", outputs.finish(), &mut problems);
-    }
 
     let mut load = Health {
         clock: phase_load::clock(&anchor),
@@ -124,6 +121,9 @@ pub(crate) fn finish(run: Finished<'_>) -> RunEnd {
             Ok(paths) => paths.into_iter().for_each(|(label, path)| keep(label, Ok(path), &mut problems)),
             Err(error) => problems.push(error),
         }
+    }
+    if let Some(outputs) = outputs {
+        keep("Outputs JSON", outputs.finish(), &mut problems);
     }
     // Columns were read for these numbers, not before.
     let disk = disk.and_then(|disk| disk.problem());

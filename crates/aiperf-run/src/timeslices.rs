@@ -42,5 +42,5 @@ pub(crate) fn write(
         return Err(RunError::Artifact { action: "read back measured values in", path, source });
     }
     json_file.append(|out| json.end(out, input_config));
-    Ok(vec![("Timeslice JSON Export", json_file.finish()?), ("Timeslice CSV Export", csv_file.finish()?)])
+    Ok(vec![("Timeslice CSV Export", csv_file.finish()?), ("Timeslice JSON Export", json_file.finish()?)])
 }

@@ -11,7 +11,7 @@ mod phases;
 mod rankings;
 mod slos;
 mod turns;
-mod unformed;
+pub(crate) mod unformed;
 
 use std::borrow::Cow;
 use std::path::Path;

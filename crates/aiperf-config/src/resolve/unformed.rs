@@ -16,10 +16,15 @@ const MAX_TEMPLATE_BYTES: u64 = 1 << 20;
 /// Templates that have a name.
 const NAMED: &[(&str, &str)] = &[("nv-embedqa", r#"{"text": {{ texts|tojson }}}"#)];
 /// Extra inputs that AIPerf takes for what the two options say.
-const TEMPLATE_EXTRA: &str = "payload_template";
-const FIELD_EXTRA: &str = "response_field";
+pub(crate) const TEMPLATE_EXTRA: &str = "payload_template";
+pub(crate) const FIELD_EXTRA: &str = "response_field";
 /// The response field that AIPerf takes for none, of templates alone.
-const LOOK_FOR_IT: &str = "text";
+pub(crate) const LOOK_FOR_IT: &str = "text";
+
+/// Whether `text` is the name of a template.
+pub(crate) fn is_named(text: &str) -> bool {
+    NAMED.iter().any(|(name, _)| *name == text)
+}
 
 /// What is left of the extra inputs, and what the others were.
 #[derive(Debug, Default)]

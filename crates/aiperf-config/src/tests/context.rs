@@ -544,4 +544,46 @@ fn the_order_of_the_record_is_that_of_the_reference() {
          \"cache_bust\":{\"target\":\"system_prefix\"},\"corpus\":\"random\"},\"prefix_prompts\":{\"user_context_length\":3},\
          \"turns\":{\"mean\":3.0,\"stddev\":0.0},\"turn_delay\":{\"mean\":5.0,\"stddev\":0.0},\"turn_delay_ratio\":2.0}"
     );
+    let artifacts = good(
+        "-m m --artifact-dir /a --export-outputs-json --slice-duration 2 --show-trace-timing --export-http-trace --export-level raw \
+         --profile-export-prefix p --export-schema 2",
+    )
+    .plan
+    .input_config["artifacts"]
+        .clone();
+    let keys: Vec<&String> = artifacts.as_object().expect("an object").keys().collect();
+    assert_eq!(
+        keys.iter()
+            .skip_while(|key| **key != "records")
+            .map(|key| key.as_str())
+            .collect::<Vec<_>>()
+            .join(" "),
+        "records raw trace slice_duration show_trace_timing auto_plot plot_required export_outputs_json schema"
+    );
+    let keys = |json: &serde_json::Value| {
+        json.as_object().expect("an object").keys().map(String::as_str).collect::<Vec<_>>().join(" ")
+    };
+    let endpoint = good(
+        "-m m --wait-for-model-mode models --wait-for-model-interval 1 --wait-for-model-timeout 5 --session-header X --extra-inputs a:1 \
+         -H X:y --per-chunk-usage --use-server-token-count --use-legacy-max-tokens --connection-reuse-strategy never --transport http \
+         --streaming --request-timeout-seconds 5 --api-key k --endpoint /p --endpoint-type chat --url a --url b --url-strategy round_robin",
+    )
+    .plan
+    .input_config["endpoint"]
+        .clone();
+    assert_eq!(
+        keys(&endpoint),
+        "urls url_strategy type path api_key timeout streaming transport connection_reuse use_legacy_max_tokens use_server_token_count \
+         per_chunk_usage headers extra session_header wait_for_model_timeout wait_for_model_interval wait_for_model_mode"
+    );
+    let scores =
+        good("-m m --endpoint-type nim_rankings --rankings-passages-mean 3 --conversation-turn-mean 1").plan;
+    assert_eq!(keys(recorded(&scores)), "name type prompts turns rankings");
+    let pairs = good("-m m --prompt-corpus random --seq-dist 8,8:100 --random-corpus-style sglang").plan;
+    assert_eq!(keys(&recorded(&pairs)["prompts"]), "isl corpus sequence_distribution random_corpus_style");
+    let rate = good(
+        "-m m --request-rate 5 --request-rate-ramp-duration 2 --arrival-pattern gamma --arrival-smoothness 2",
+    )
+    .plan;
+    assert_eq!(keys(&rate.input_config["phases"][0]), "name kind type requests rate rate_ramp smoothness");
 }

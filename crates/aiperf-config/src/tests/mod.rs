@@ -448,6 +448,17 @@ fn a_file_of_prompts_excludes_what_makes_prompts() {
         "-m m --input-file {path} --custom-dataset-type single-turn --osl 9 --no-fixed-schedule"
     ))
     .plan;
+    assert!(plan.input_config["datasets"][0].get("entries").is_none());
+    for (line, entries) in [
+        ("--request-count 8", 8),
+        ("--request-count 8 --num-conversations 3", 3),
+        ("--request-count 8 --num-dataset-entries 2", 2),
+    ] {
+        let config = good(&format!("-m m --input-file {path} {line} --random-seed 1")).plan.input_config;
+        let dataset = config["datasets"][0].as_object().expect("an object");
+        assert_eq!(dataset["entries"], entries, "as AIPerf tells it");
+        assert_eq!(dataset.keys().next_back().map(String::as_str), Some("random_seed"));
+    }
     let DatasetPlan::File(dataset) = &plan.dataset else { panic!("a file") };
     assert_eq!(
         (dataset.path.as_path(), dataset.entries, dataset.ignore_timestamps),

@@ -31,7 +31,7 @@ fn answers_stand_in_the_order_of_sessions_and_turns() {
     .start()
     .expect("it listens");
     let done = Run::profile(&server.url())
-        .args("--concurrency 3 --conversation-turn-mean 2 --num-conversations 6 --export-outputs-json")
+        .args("--concurrency 3 --conversation-turn-mean 2 --num-conversations 6 --export-outputs-json --slice-duration 5")
         .run()
         .expect_exit(0)
         .ends(Tally::of(12, 0));
@@ -54,7 +54,9 @@ fn answers_stand_in_the_order_of_sessions_and_turns() {
         }
         assert!(entry["metrics"]["request_latency"].is_number() && entry["response_text"].is_string());
     }
-    assert!(done.stdout.contains("Outputs JSON: "), "{}", done.stdout);
+    let foot = ["Timeslice CSV Export: ", "Timeslice JSON Export: ", "Outputs JSON: "]
+        .map(|name| done.stdout.find(name));
+    assert!(foot[0].is_some() && foot.is_sorted(), "in AIPerf's order: {}", done.stdout);
     assert_eq!(done.summary()["input_config"]["artifacts"]["export_outputs_json"], true);
 }
 

@@ -61,7 +61,15 @@ fn a_template_of_any_origin_makes_the_bodies() {
     assert_eq!(bodies(&server), expected);
     let server = reply();
     let extra = json!({"payload_template": template, "response_field": "text", "seed": 3}).to_string();
-    templated(&server.url()).arg("--extra-inputs").arg(extra).run().expect_exit(0).ends(Tally::of(2, 0));
+    let done =
+        templated(&server.url()).arg("--extra-inputs").arg(extra).run().expect_exit(0).ends(Tally::of(2, 0));
+    let endpoint = &done.summary()["input_config"]["endpoint"];
+    assert_eq!(
+        endpoint["template"],
+        json!({"body": template, "response_field": "text"}),
+        "as AIPerf tells it"
+    );
+    assert_eq!(endpoint["extra"], json!({"seed": 3}));
     assert_eq!(
         bodies(&server),
         expected.map(|body| match body.strip_suffix(",\"own\":1}") {
