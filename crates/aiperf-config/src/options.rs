@@ -299,16 +299,17 @@ options! {
     InputFile(&["input-file"], "dataset.path", Kind::Path, Default::Absent, Group::Dataset,
         "File of your own prompts, JSONL.");
     DatasetFormat(&["custom-dataset-type"], "dataset.format", Kind::Choice {
-            words: &["single_turn", "raw_payload"],
-            later: &["multi_turn", "random_pool", "mooncake_trace", "bailian_trace", "burst_gpt_trace", "baseten_trace",
+            words: &["single_turn", "multi_turn", "raw_payload"],
+            later: &["random_pool", "mooncake_trace", "bailian_trace", "burst_gpt_trace", "baseten_trace",
                 "sagemaker_data_capture", "dag_jsonl", "inputs_json", "weka_trace", "tracelab",
                 "speed_bench_qualitative", "speed_bench_coding", "speed_bench_humanities", "speed_bench_math",
                 "speed_bench_multilingual", "speed_bench_qa", "speed_bench_rag", "speed_bench_reasoning", "speed_bench_roleplay",
                 "speed_bench_stem", "speed_bench_summarization", "speed_bench_writing", "speed_bench_throughput_1k",
                 "speed_bench_throughput_2k", "speed_bench_throughput_8k", "speed_bench_throughput_16k",
                 "speed_bench_throughput_32k"],
-        }, Default::Is("single_turn"), Group::Dataset, "Form of the input file: one request per row, or one whole request body per row, sent as it is (raw_payload; of a folder each \
-         JSONL file is a conversation).");
+        }, Default::Said("told by the first row"), Group::Dataset, "Form of the input file: one request per row; the turns of a conversation per row, each sent behind those before it and the \
+         server's answers (multi_turn); or one whole request body per row, sent as it is (raw_payload; of a folder each JSONL file is a \
+         conversation).");
     NoFixedSchedule(&["no-fixed-schedule"], "dataset.ignore_timestamps", Kind::Bool, Default::Is("false"), Group::Dataset,
         "Send rows that carry timestamps by the load options in place of their timestamps.");
 

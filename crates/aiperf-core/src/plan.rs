@@ -441,10 +441,14 @@ pub struct FilePlan {
 /// The form of a file of prompts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileFormat {
+    /// Whatever of the forms with texts the first row shows.
+    Detect,
     /// Request bodies, sent as they are: one per JSONL row, or a folder of such files, each a conversation.
     RawPayload,
     /// One self-contained request per JSONL row.
     SingleTurn,
+    /// Turns of one conversation per JSONL row.
+    MultiTurn,
 }
 
 /// How tokens are counted.

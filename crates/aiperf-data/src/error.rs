@@ -6,6 +6,21 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DataError {
+    /// A row of a form that was not asked for.
+    #[error(
+        "{}:{line}: '{key}' is a key of {format}; if the file is one, say so: --custom-dataset-type {format}",
+        path.display()
+    )]
+    OtherForm {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+        /// The key that shows it.
+        key: &'static str,
+        /// The form.
+        format: &'static str,
+    },
     /// A file without a single row.
     #[error("{}: holds no rows", path.display())]
     EmptyFile {
@@ -242,6 +257,26 @@ pub enum RowProblem {
         /// The type of endpoint.
         api: &'static str,
     },
+    /// A turn of several is broken.
+    #[error("turns[{turn}]: {problem}")]
+    InTurn {
+        /// Its place, from 0.
+        turn: usize,
+        /// What is wrong with it.
+        problem: Box<RowProblem>,
+    },
+    /// A conversation of nothing.
+    #[error("'turns' holds no turn")]
+    NoTurns,
+    /// A conversation for an API that has none.
+    #[error(
+        "the conversation has several turns, and a request of the endpoint type {api} takes one: --endpoint-type chat, responses and \
+         messages take several, and rows of --custom-dataset-type single_turn are requests of their own"
+    )]
+    ManyTurns {
+        /// The type of endpoint.
+        api: &'static str,
+    },
     /// JSON, but not an object.
     #[error("a row must be a JSON object, not {found}")]
     NotAnObject {
@@ -249,7 +284,7 @@ pub enum RowProblem {
         found: String,
     },
     /// More rows of one session than requests can be numbered.
-    #[error("session '{session}' has more than {max} rows")]
+    #[error("session '{session}' has more than {max} turns")]
     TooManyTurns {
         /// The session.
         session: String,

@@ -67,6 +67,8 @@ pub enum WorkloadKind {
     Synthetic,
     /// A file of self-contained requests.
     SingleTurn,
+    /// A file of conversations.
+    MultiTurn,
     /// Bodies of requests.
     RawPayload,
 }
@@ -77,6 +79,7 @@ impl WorkloadKind {
         match self {
             Self::Synthetic => "synthetic",
             Self::SingleTurn => "single_turn",
+            Self::MultiTurn => "multi_turn",
             Self::RawPayload => "raw_payload",
         }
     }

@@ -80,7 +80,12 @@ impl Resolver<'_> {
                 "the prompts of a file are sent as they are; drop one of the two",
             );
         }
-        let format = if self.has_payloads() { FileFormat::RawPayload } else { FileFormat::SingleTurn };
+        let format = match self.settings.text(Id::DatasetFormat).unwrap_or_default() {
+            "raw_payload" => FileFormat::RawPayload,
+            "single_turn" => FileFormat::SingleTurn,
+            "multi_turn" => FileFormat::MultiTurn,
+            _ => FileFormat::Detect,
+        };
         if format == FileFormat::RawPayload {
             self.refuse_around_payloads();
         }
@@ -156,7 +161,7 @@ impl Resolver<'_> {
     fn check_file(&mut self, path: &Path, format: FileFormat) -> Option<()> {
         let problem = match std::fs::metadata(path) {
             Ok(found) if found.is_dir() && format == FileFormat::RawPayload => return Some(()),
-            Ok(found) if found.is_dir() => "is a folder; single_turn reads one file".to_owned(),
+            Ok(found) if found.is_dir() => "is a folder, and this form is one file".to_owned(),
             Ok(_) => return Some(()),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => "does not exist".to_owned(),
             Err(error) => format!("cannot be read: {error}"),

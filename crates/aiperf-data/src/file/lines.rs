@@ -52,39 +52,66 @@ pub(crate) fn open(path: &Path) -> Result<File, DataError> {
     Ok(file)
 }
 
+/// The first line that is not blank, with its number.
+pub(crate) fn first(path: &Path, file: &File) -> Result<Option<(u64, Vec<u8>)>, DataError> {
+    let mut lines = Lines::new(path, file);
+    Ok(lines.next()?.map(|line| (line.number, line.row().to_vec())))
+}
+
 /// Gives every line that is not blank to `take`, in order, reading the file once.
 pub(crate) fn each(
     path: &Path,
     file: &File,
     mut take: impl FnMut(Line<'_>) -> Result<(), DataError>,
 ) -> Result<(), DataError> {
-    let mut reader = BufReader::with_capacity(BUFFER, file);
-    let (mut at, mut number) = (0u64, 0u64);
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        let read = reader
-            .read_until(b'\n', &mut line)
-            .map_err(|source| DataError::Read { path: path.to_owned(), source })?;
-        if read == 0 {
-            return Ok(());
-        }
-        number += 1;
-        let end = at + read as u64;
-        let mut start = at;
-        let mut bytes = line.as_slice();
-        if number == 1 {
-            if bytes.starts_with(GZIP) {
-                return Err(DataError::Compressed { path: path.to_owned() });
+    let mut lines = Lines::new(path, file);
+    while let Some(line) = lines.next()? {
+        take(line)?;
+    }
+    Ok(())
+}
+
+/// The lines of a file that are not blank.
+struct Lines<'a> {
+    path: &'a Path,
+    reader: BufReader<&'a File>,
+    at: u64,
+    number: u64,
+    line: Vec<u8>,
+}
+
+impl<'a> Lines<'a> {
+    fn new(path: &'a Path, file: &'a File) -> Self {
+        Self { path, reader: BufReader::with_capacity(BUFFER, file), at: 0, number: 0, line: Vec::new() }
+    }
+
+    fn next(&mut self) -> Result<Option<Line<'_>>, DataError> {
+        let mut start;
+        loop {
+            self.line.clear();
+            let read = self
+                .reader
+                .read_until(b'\n', &mut self.line)
+                .map_err(|source| DataError::Read { path: self.path.to_owned(), source })?;
+            if read == 0 {
+                return Ok(None);
             }
-            if let Some(rest) = bytes.strip_prefix(BYTE_ORDER_MARK) {
-                bytes = rest;
-                start += BYTE_ORDER_MARK.len() as u64;
+            start = self.at;
+            self.at += read as u64;
+            self.number += 1;
+            if self.number == 1 {
+                if self.line.starts_with(GZIP) {
+                    return Err(DataError::Compressed { path: self.path.to_owned() });
+                }
+                if self.line.starts_with(BYTE_ORDER_MARK) {
+                    self.line.drain(..BYTE_ORDER_MARK.len());
+                    start += BYTE_ORDER_MARK.len() as u64;
+                }
+            }
+            if !self.line.trim_ascii().is_empty() {
+                break;
             }
         }
-        if !bytes.trim_ascii().is_empty() {
-            take(Line { number, start, end, bytes })?;
-        }
-        at = end;
+        Ok(Some(Line { number: self.number, start, end: self.at, bytes: &self.line }))
     }
 }

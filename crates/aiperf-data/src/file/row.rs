@@ -1,4 +1,4 @@
-//! One row of a `single_turn` file: a self-contained request as a JSON object.
+//! One turn of a file of prompts as a JSON object: a row of `single_turn`, a part of one of `multi_turn`.
 //!
 //! `null` is absence everywhere, and so are an empty `text` and an empty `texts`; of `timestamp` and `delay` only one may be above
 //! zero, as in AIPerf.
@@ -47,7 +47,7 @@ impl Row {
         Self::from_value(value).map_err(|problem| (None, problem))
     }
 
-    fn from_value(value: Value) -> Result<Self, RowProblem> {
+    pub(super) fn from_value(value: Value) -> Result<Self, RowProblem> {
         let Value::Object(map) = value else {
             return Err(RowProblem::NotAnObject { found: shown(&value) });
         };
@@ -145,7 +145,7 @@ fn contents(value: Value) -> Result<(Vec<String>, Vec<TextGroup>), RowProblem> {
     Ok((texts, groups))
 }
 
-fn string(field: &'static str, value: Value) -> Result<String, RowProblem> {
+pub(super) fn string(field: &'static str, value: Value) -> Result<String, RowProblem> {
     match value {
         Value::String(text) => Ok(text),
         other => Err(wrong(field, "a string", &other)),

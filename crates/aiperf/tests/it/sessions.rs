@@ -227,6 +227,43 @@ fn a_file_s_session_is_one_of_whole_requests() {
 }
 
 #[test]
+fn a_file_s_conversation_goes_on_with_the_server_s_replies() {
+    let turns =
+        json!([{"role": "system", "text": "Be brief."}, {"text": "one"}, {"text": "two", "delay": 1}]);
+    let rows = [
+        json!({"session_id": "a", "turns": turns}),
+        json!({"session_id": "a", "turns": [{"text": "three", "output_length": 9, "extra": {"top_k": 5}}]}),
+        json!({"turns": [{"texts": ["four"]}]}),
+    ];
+    let rows = rows.map(|row| row.to_string()).join("\n");
+    for named in ["--custom-dataset-type multi_turn", ""] {
+        let server = scripted(vec![Reply::chat("reply", 1, 1)]);
+        let done = Run::unseeded(&server.url())
+            .args("--input-file p.jsonl --num-conversations 2 --concurrency 1 --random-seed 1")
+            .args(named)
+            .file("p.jsonl", &rows)
+            .run()
+            .expect_exit(0)
+            .ends(Tally::of(4, 0));
+        let bodies: Vec<Value> = server.requests().iter().map(body).collect();
+        let seen: Vec<Vec<(String, String)>> = bodies.iter().map(said).collect();
+        let [system, one, reply] = [("system", "Be brief."), ("user", "one"), ("assistant", "reply")]
+            .map(|(r, t)| (r.to_owned(), t.to_owned()));
+        let user = |text: &str| ("user".to_owned(), text.to_owned());
+        let first = vec![system, one];
+        let second = [&first[..], &[reply.clone(), user("two")]].concat();
+        let third = [&second[..], &[reply, user("three")]].concat();
+        assert_eq!(seen, [first, second, third, vec![user("four")]]);
+        assert_eq!((&bodies[2]["top_k"], &bodies[1]["top_k"]), (&json!(5), &Value::Null));
+        assert_eq!(bodies[2]["max_completion_tokens"], 9);
+        let of: Vec<_> = sessions(&done).iter().map(Vec::len).collect();
+        assert!(of.contains(&3) && of.contains(&1), "{of:?}");
+        let told = done.stdout.contains("read as multi_turn, for there is a list of 'turns' in line 1");
+        assert_eq!(told, named.is_empty(), "{}", done.stdout);
+    }
+}
+
+#[test]
 fn each_session_has_its_own_marker_in_the_run_and_no_repeat_is_told() {
     let first_texts = |run_id: &str| -> (Vec<String>, String) {
         let server = scripted(vec![Reply::chat("a", 1, 1)]);

@@ -1,0 +1,110 @@
+//! What a line of a file of prompts holds, in each of the forms that are made of rows with texts.
+
+use aiperf_core::conversation::ContextMode;
+use serde_json::Value;
+
+use super::row::{Placed, Row, broken, shown, string};
+use crate::error::RowProblem;
+use crate::workload::WorkloadKind;
+
+/// The form of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// `single_turn`: a line is a self-contained request; lines of one session are sent in order.
+    SingleTurn,
+    /// `multi_turn`: a line is turns of a conversation, each behind the turns and answers before it; lines of one session go on.
+    MultiTurn,
+}
+
+/// A line.
+#[derive(Debug, Default)]
+pub(super) struct Record {
+    /// Lines of one session belong together.
+    pub(super) session_id: Option<String>,
+    /// At least one.
+    pub(super) turns: Vec<Row>,
+    /// Keys that mean nothing here, those of its turns too.
+    pub(super) unknown: Vec<String>,
+}
+
+impl Form {
+    pub(super) const fn kind(self) -> WorkloadKind {
+        match self {
+            Self::SingleTurn => WorkloadKind::SingleTurn,
+            Self::MultiTurn => WorkloadKind::MultiTurn,
+        }
+    }
+
+    pub(super) const fn context(self) -> ContextMode {
+        match self {
+            Self::SingleTurn => ContextMode::SelfContained,
+            Self::MultiTurn => ContextMode::History,
+        }
+    }
+
+    /// Reads a line without its line end.
+    pub(super) fn parse(self, line: &[u8]) -> Result<Record, Placed> {
+        match self {
+            Self::SingleTurn => {
+                let mut row = Row::parse(line)?;
+                let (session_id, unknown) = (row.session_id.take(), std::mem::take(&mut row.unknown));
+                Ok(Record { session_id, turns: vec![row], unknown })
+            }
+            Self::MultiTurn => {
+                let line = std::str::from_utf8(line)
+                    .map_err(|e| (Some(e.valid_up_to() + 1), RowProblem::NotUtf8))?;
+                let value = serde_json::from_str(line).map_err(|e| broken(&e))?;
+                turns_of(value).map_err(|problem| (None, problem))
+            }
+        }
+    }
+}
+
+fn turns_of(value: Value) -> Result<Record, RowProblem> {
+    const TURNS: &str = "a list of objects, one for each turn";
+    let Value::Object(map) = value else {
+        return Err(RowProblem::NotAnObject { found: shown(&value) });
+    };
+    let wrong = |field, wanted, found: &Value| RowProblem::Field { field, wanted, found: shown(found) };
+    let mut record = Record::default();
+    let mut given = None;
+    for (key, value) in map {
+        match key.as_str() {
+            _ if value.is_null() => {}
+            "session_id" => record.session_id = Some(string("session_id", value)?).filter(|s| !s.is_empty()),
+            "turns" => match value {
+                Value::Array(turns) => given = Some(turns),
+                other => return Err(wrong("turns", TURNS, &other)),
+            },
+            "type" if value == "multi_turn" => {}
+            "type" => return Err(wrong("type", "\"multi_turn\"", &value)),
+            _ => record.unknown.push(key),
+        }
+    }
+    for (i, turn) in given.unwrap_or_default().into_iter().enumerate() {
+        let row = Row::from_value(turn)
+            .map_err(|problem| RowProblem::InTurn { turn: i, problem: Box::new(problem) })?;
+        record.unknown.extend(row.unknown.iter().map(|key| format!("turns[].{key}")));
+        record.turns.push(row);
+    }
+    if record.turns.is_empty() {
+        return Err(RowProblem::NoTurns);
+    }
+    Ok(record)
+}
+
+impl Row {
+    /// Whether it says how the model is to behave, and no more: the system message of a conversation, not a turn of it.
+    pub(super) fn is_instruction(&self) -> bool {
+        self.is_system()
+            && self.at_ns.is_none()
+            && self.delay_ns.is_none()
+            && self.output_length.is_none()
+            && self.extra.is_empty()
+            && self.texts.iter().any(|text| !text.is_empty())
+    }
+
+    pub(super) fn is_system(&self) -> bool {
+        self.role.as_deref() == Some("system")
+    }
+}

@@ -1,0 +1,483 @@
+//! Files of prompts: what they hold, and what is refused.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use aiperf_core::plan::{CacheBustPlan, DatasetPlan, FileFormat, MarkerTarget};
+use serde_json::json;
+use tempfile::NamedTempFile;
+
+use super::*;
+use crate::WorkloadKind;
+use crate::toys::{context, plan};
+
+fn file(bytes: impl AsRef<[u8]>) -> NamedTempFile {
+    let mut file = NamedTempFile::new().expect("a temporary file");
+    file.write_all(bytes.as_ref()).expect("written");
+    file
+}
+
+fn set(path: &Path) -> FilePlan {
+    FilePlan {
+        path: path.to_owned(),
+        format: FileFormat::SingleTurn,
+        osl: None,
+        entries: None,
+        ignore_timestamps: false,
+    }
+}
+
+fn open(set: FilePlan) -> Result<Arc<dyn Workload>, DataError> {
+    crate::open(&plan(DatasetPlan::File(set), EndpointKind::Chat), None, context())
+}
+
+fn all(workload: &dyn Workload) -> Vec<Conversation> {
+    (0..workload.len()).map(|i| workload.conversation(i, Visit::default()).expect("a checked row")).collect()
+}
+
+fn texts(conversations: &[Conversation]) -> Vec<Vec<&str>> {
+    conversations.iter().map(|c| c.turns.iter().map(|t| t.texts[0].as_str()).collect()).collect()
+}
+
+/// The message of a file that is refused, without its path.
+fn refusal(bytes: impl AsRef<[u8]>) -> String {
+    let file = file(bytes);
+    let message = open(set(file.path())).map(|w| w.len()).expect_err("a bad file").to_string();
+    message.strip_prefix(&file.path().display().to_string()).expect("begins with the path").to_owned()
+}
+
+#[test]
+fn rows_become_conversations_in_order() {
+    let file = file(concat!(
+        "\u{feff}{\"text\":\"naïve 東京\",\"output_length\":7}\r\n",
+        "\n",
+        "  {\"texts\":[\"a\",\"b\"],\"extra\":{\"top_k\":1}}  \n",
+        " \t\r\n",
+        "{\"text\":\"last\",\"role\":\"system\"}",
+    ));
+    let workload = open(set(file.path())).expect("a good file");
+    let got = all(workload.as_ref());
+    let ids: Vec<_> = got.iter().map(|c| c.id.as_str()).collect();
+    assert_eq!(ids, ["session_000000", "session_000001", "session_000002"]);
+    assert_eq!(got[0].turns[0].texts, ["naïve 東京"]);
+    assert_eq!((got[0].turns[0].max_tokens, got[1].turns[0].max_tokens), (Some(7), None));
+    assert_eq!(got[1].turns[0].texts, ["a", "b"]);
+    assert_eq!(got[1].turns[0].extra["top_k"], 1);
+    assert_eq!(got[2].turns[0].role.as_deref(), Some("system"));
+    assert_eq!(got.iter().map(|c| c.turns[0].model.as_str()).collect::<Vec<_>>(), ["a", "b", "a"]);
+    assert!(got.iter().all(|c| c.turns[0].length.is_none()));
+    let facts = workload.describe();
+    assert_eq!(
+        (facts.kind, facts.entries, facts.turns, facts.most_turns),
+        (WorkloadKind::SingleTurn, 3, 3, 1)
+    );
+    assert!(facts.notes.is_empty());
+    assert!(matches!(
+        workload.conversation(3, Visit::default()),
+        Err(DataError::OutOfRange { index: 3, len: 3 })
+    ));
+}
+
+/// A file as it is opened for rankings.
+fn ranked(bytes: &str) -> Result<(Vec<Conversation>, Vec<String>), String> {
+    let file = file(bytes);
+    let path = file.path().display().to_string();
+    let plan = plan(DatasetPlan::File(set(file.path())), EndpointKind::CohereRankings);
+    let workload = crate::open(&plan, None, context()).map_err(|e| e.to_string().replace(&path, ""))?;
+    let notes = workload.describe().notes.iter().map(|note| note.replace(&path, "")).collect();
+    Ok((all(&*workload), notes))
+}
+
+#[test]
+fn named_texts_are_query_and_passages() {
+    let (got, notes) = ranked(concat!(
+        r#"{"texts":[{"name":"passages","contents":["p","r"]},{"name":"query","contents":["q"]}]}"#,
+        "\n",
+        r#"{"texts":[{"name":"queries","contents":["s"]},{"name":"passages","contents":["t"]}]}"#,
+    ))
+    .expect("good rows");
+    let ranked = |i: usize| (got[i].turns[0].query(), got[i].turns[0].passages().collect::<Vec<_>>());
+    assert_eq!([ranked(0), ranked(1)], [(Some("q"), vec!["p", "r"]), (Some("s"), vec!["t"])]);
+    assert_eq!(notes, Vec::<String>::new());
+}
+
+#[test]
+fn rows_without_a_query_are_refused_and_oddities_told_once() {
+    let needs = "no text is named 'query', which cohere_rankings needs: {\"texts\": [{\"name\": \"query\", \"contents\": [\"…\"]}, \
+                 {\"name\": \"passages\", \"contents\": [\"…\", \"…\"]}]}";
+    for row in [
+        r#"{"text":"a"}"#,
+        r#"{"texts":["a"]}"#,
+        r#"{"texts":[{"name":"passages","contents":["p"]}]}"#,
+        r#"{"texts":[{"name":"query","contents":[]},{"name":"passages","contents":["p"]}]}"#,
+    ] {
+        let good = r#"{"texts":[{"name":"query","contents":["q"]}]}"#;
+        let error = ranked(&format!("{good}\n{row}\n")).map(|r| r.1).expect_err(row);
+        assert_eq!(error, format!(":2: {needs}"), "{row}");
+    }
+    let (_, notes) = ranked(concat!(
+        r#"{"texts":[{"name":"query","contents":["q"]}]}"#,
+        "\n",
+        r#"{"texts":[{"name":"query","contents":["q","r"]},{"name":"a b","contents":["s"]}],"output_length":3}"#,
+    ))
+    .expect("oddities are no errors");
+    assert_eq!(
+        notes,
+        [
+            ": 2 rows (line 1 is the first) with a query and no text named 'passages': nothing is there to be ranked",
+            ": the row in line 2 with several queries: the first is sent, the others are not",
+            ": the row in line 2 with texts that are neither 'query' nor 'passages', such as 'a b', which are not sent",
+            ": the row in line 2 with an output_length, which is not sent: cohere_rankings has no output limit",
+        ]
+    );
+}
+
+#[test]
+fn rows_of_a_session_are_turns() {
+    let file = file(concat!(
+        "{\"text\":\"1\"}\n",
+        "{\"text\":\"2\",\"session_id\":\"s\"}\n",
+        "{\"text\":\"3\"}\n",
+        "{\"text\":\"4\",\"session_id\":\"s\",\"delay\":250}\n",
+        "{\"text\":\"5\",\"session_id\":\"t\"}\n",
+    ));
+    let workload = open(set(file.path())).expect("a good file");
+    let got = all(workload.as_ref());
+    assert_eq!(texts(&got), [vec!["1"], vec!["2", "4"], vec!["3"], vec!["5"]]);
+    let ids: Vec<_> = got.iter().map(|c| c.id.as_str()).collect();
+    assert_eq!(ids, ["session_000000", "s", "session_000001", "t"]);
+    assert_eq!(got[1].turns.iter().map(|t| t.delay_ns).collect::<Vec<_>>(), [None, Some(250_000_000)]);
+    // Models go around over turns, not over conversations.
+    let models: Vec<_> = got.iter().flat_map(|c| &c.turns).map(|t| t.model.as_str()).collect();
+    assert_eq!(models, ["a", "b", "a", "b", "a"]);
+    let facts = workload.describe();
+    assert_eq!((facts.entries, facts.turns, facts.most_turns), (4, 5, 2));
+
+    let two = open(FilePlan { entries: Some(2), ..set(file.path()) }).expect("a good file");
+    assert_eq!(texts(&all(two.as_ref())), [vec!["1"], vec!["2", "4"]]);
+}
+
+#[test]
+fn markers_are_on_the_texts_unless_fields_bring_a_system_text() {
+    let file = file(concat!(
+        "{\"text\":\"1\"}\n",
+        "{\"text\":\"2\",\"extra\":{\"system\":\"brief\"}}\n",
+        "{\"text\":\"3\",\"extra\":{\"system\":null}}\n",
+        "{\"texts\":[\"4\",\"5\"],\"extra\":{\"instructions\":\"another API's\"}}\n",
+    ));
+    let marked = |target, laid_over: Value, system: Option<&str>| {
+        let mut plan = plan(DatasetPlan::File(set(file.path())), EndpointKind::Messages);
+        plan.cache_bust = Some(CacheBustPlan { target, run_id: Some("run".into()) });
+        plan.system_prompt = system.map(str::to_owned);
+        plan.endpoint.extra = laid_over.as_object().expect("an object").clone();
+        let workload = crate::open(&plan, None, context()).expect("a good file");
+        assert!(workload.replaces_messages());
+        let got = all(workload.as_ref());
+        for conversation in &got {
+            let marker = conversation.marker.as_ref().expect("each has one");
+            assert_eq!(marker.target, target);
+            let system = conversation.system.iter();
+            let texts = conversation.turns.iter().map(|turn| &turn.texts[0]).chain(system);
+            assert!(texts.filter(|text| text.contains("[rid:")).all(|text| marker.is_on(text)));
+        }
+        let is_marked = |text: &str| text.contains("[rid:");
+        let texts: Vec<bool> = got.iter().map(|c| is_marked(&c.turns[0].texts[0])).collect();
+        let systems = got.iter().filter_map(|c| c.system.as_deref()).filter(|text| is_marked(text)).count();
+        (texts, systems)
+    };
+    let (on_system, on_turn) = (MarkerTarget::SystemSuffix, MarkerTarget::FirstTurnSuffix);
+    assert_eq!(marked(on_turn, json!({"system": "s"}), None), (vec![true; 4], 0));
+    assert_eq!(marked(on_system, json!({}), None), (vec![true, false, true, true], 0));
+    // A row's field is above the run's.
+    assert_eq!(marked(on_system, json!({"system": "s"}), None), (vec![false, false, true, false], 0));
+    assert_eq!(marked(on_system, json!({}), Some("s")), (vec![false; 4], 4));
+}
+
+#[test]
+fn rows_without_messages_of_their_own_replace_none() {
+    let file = file("{\"text\":\"1\",\"extra\":{\"input\":\"another API's\",\"top_k\":1}}");
+    assert!(!open(set(file.path())).expect("a good file").replaces_messages());
+}
+
+#[test]
+fn a_missing_output_length_is_the_plans() {
+    let file = file("{\"text\":\"1\",\"output_length\":9}\n{\"text\":\"2\"}\n{\"text\":\"3\"}\n");
+    let osl = Some(LengthPlan::normal(64.0, 0.0));
+    let workload = open(FilePlan { osl, entries: Some(2), ..set(file.path()) }).expect("a good file");
+    let got: Vec<_> = all(workload.as_ref()).iter().map(|c| c.turns[0].max_tokens).collect();
+    assert_eq!(got, [Some(9), Some(64)]);
+}
+
+#[test]
+fn timestamps_are_a_schedule_unless_they_are_to_be_ignored() {
+    let file = file(concat!(
+        "{\"text\":\"1\",\"timestamp\":0}\n",
+        "{\"text\":\"2\",\"timestamp\":250.5,\"session_id\":\"s\"}\n",
+        "{\"text\":\"3\",\"timestamp\":1777420998000}\n",
+        "{\"text\":\"4\",\"timestamp\":700,\"session_id\":\"s\"}\n",
+        "{\"text\":\"5\"}\n",
+        "{\"text\":\"6\",\"session_id\":\"s\",\"delay\":3}\n",
+    ));
+    let timed = open(set(file.path())).expect("a good file");
+    let starts: Vec<_> = (0..5).map(|i| timed.start_ns(i)).collect();
+    let want = [Some(0), Some(250_500_000), Some(1_777_420_998_000_000_000), None, None];
+    assert_eq!((timed.is_timed(), starts.as_slice()), (true, &want[..]));
+    let got = all(timed.as_ref());
+    // What is told without making a conversation is what it says when it is made.
+    assert!(got.iter().zip(&starts).all(|(c, start)| c.turns[0].at_ns == *start));
+    assert!(got.iter().enumerate().all(|(i, c)| c.turns.len() == timed.turn_count(i)));
+    let times: Vec<_> = got[1].turns.iter().map(|t| (t.at_ns, t.delay_ns)).collect();
+    assert_eq!(times, [(Some(250_500_000), None), (Some(700_000_000), None), (None, Some(3_000_000))]);
+    assert!(timed.describe().notes.is_empty());
+    let two = open(FilePlan { entries: Some(2), ..set(file.path()) }).expect("a good file");
+    assert_eq!([1, 2].map(|i| two.start_ns(i)), [Some(250_500_000), None]);
+
+    let ignored = open(FilePlan { ignore_timestamps: true, ..set(file.path()) }).expect("a good file");
+    assert!(!ignored.is_timed() && (0..4).all(|i| ignored.start_ns(i).is_none()));
+    let got = all(ignored.as_ref());
+    assert!(got.iter().flat_map(|c| &c.turns).all(|turn| turn.at_ns.is_none()));
+    assert_eq!(got[1].turns[2].delay_ns, Some(3_000_000), "think time is none of it");
+}
+
+#[test]
+fn timestamps_behind_a_first_row_without_are_told_of() {
+    let file =
+        file("{\"text\":\"1\"}\n\n{\"text\":\"2\",\"timestamp\":5}\n{\"text\":\"3\",\"timestamp\":6}\n");
+    let workload = open(set(file.path())).expect("a good file");
+    assert!(!workload.is_timed());
+    assert_eq!([0, 1, 2].map(|i| workload.start_ns(i)), [None, Some(5_000_000), Some(6_000_000)]);
+    let said = "line 3 has a timestamp and the first row has none, so the file is no schedule of its own";
+    assert_eq!(workload.describe().notes, [format!("{}: {said}", file.path().display())]);
+    let ignored = open(FilePlan { ignore_timestamps: true, ..set(file.path()) }).expect("a good file");
+    assert!(ignored.describe().notes.is_empty());
+}
+
+#[test]
+fn bad_files_are_refused_by_line_and_column() {
+    for empty in ["", "\n \n\r\n", "\u{feff}"] {
+        assert_eq!(refusal(empty), ": holds no rows");
+    }
+    let good = "{\"text\":\"a\"}\n";
+    assert_eq!(
+        refusal(format!("{good}\n  {{\"text\":\"a\"")),
+        ":3:13: the row ends in the middle of its JSON; is the file cut off?"
+    );
+    assert_eq!(refusal(format!("{good}hello\n")), ":2:1: not valid JSON: expected value");
+    assert_eq!(refusal([good.as_bytes(), b" {\"text\":\"\xff\"}"].concat()), ":2:11: is not UTF-8");
+    assert_eq!(refusal(format!("{good}{{\"role\":\"x\"}}")), ":2: holds neither 'text' nor 'texts'");
+    assert_eq!(
+        refusal(format!("{good}{{\"text\":\"x\",\"images\":[\"a.png\"]}}")),
+        ":2: 'images' is not supported yet (images, audio and video come later); text fields are 'text' and 'texts'"
+    );
+    assert_eq!(
+        refusal(format!("{good}{{\"text\":\"x\",\"output_length\":0}}")),
+        ":2: 'output_length' must be a whole number above 0, not 0"
+    );
+    assert_eq!(refusal(b"\x1f\x8b\x08\x00"), ": is compressed; unpack it first");
+}
+
+#[test]
+fn what_is_no_file_is_refused() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    assert!(matches!(open(set(folder.path())), Err(DataError::NotAFile { .. })));
+    let missing = folder.path().join("none.jsonl");
+    let error = open(set(&missing)).map(|w| w.len()).expect_err("missing");
+    assert!(error.to_string().starts_with(&format!("{}: No such file", missing.display())), "{error}");
+    let good = file("{\"text\":\"a\"}");
+    let none = FilePlan { entries: Some(0), ..set(good.path()) };
+    assert!(matches!(open(none), Err(DataError::NoEntries)));
+}
+
+#[test]
+fn unknown_keys_are_named_once() {
+    let file = file("{\"text\":\"a\",\"foo\":1}\n{\"text\":\"a\",\"foo\":1,\"b\\u001bar\":2}\n");
+    let notes = open(set(file.path())).expect("unknown keys are ignored").describe().notes;
+    let name = file.path().display();
+    let want =
+        format!("{name}: keys that single_turn rows do not have are ignored: 'foo' (line 1), 'bar' (line 2)");
+    assert_eq!(notes, [want]);
+    let many: Vec<String> = (0..10).map(|i| format!("{{\"text\":\"a\",\"k{i}\":1}}\n")).collect();
+    let many = super::tests::file(many.concat());
+    let notes = open(set(many.path())).expect("unknown keys are ignored").describe().notes;
+    assert!(notes[0].ends_with("'k7' (line 8) and more"), "{notes:?}");
+}
+
+#[test]
+fn a_file_changed_under_the_run_is_an_error_with_its_row() {
+    let mut file = file("{\"text\":\"aaaaaaaa\"}\n{\"text\":\"b\"}\n");
+    let workload = open(set(file.path())).expect("a good file");
+    file.as_file_mut().seek(SeekFrom::Start(0)).expect("sought");
+    file.write_all(b"{\"role\":\"xxxxxxxx\"}\n").expect("overwritten");
+    let error = workload.conversation(0, Visit::default()).expect_err("no text any more");
+    assert!(matches!(error, DataError::Row { line: 1, problem: RowProblem::NoText, .. }), "{error}");
+    assert!(workload.conversation(1, Visit::default()).is_ok());
+    file.as_file_mut().set_len(5).expect("cut");
+    assert!(matches!(workload.conversation(1, Visit::default()), Err(DataError::Read { .. })));
+}
+
+#[test]
+fn rows_are_read_in_any_order_by_many_threads() {
+    let rows: Vec<String> =
+        (0..500).map(|i| format!("{{\"text\":\"row {i}\"}}\n{}", "\n".repeat(i % 3))).collect();
+    let file = file(rows.concat());
+    let workload = open(set(file.path())).expect("a good file");
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let workload = &workload;
+            scope.spawn(move || {
+                for i in (0..500).map(|i| (i * 7 + thread * 131) % 500) {
+                    let conversation = workload.conversation(i, Visit::default()).expect("a checked row");
+                    assert_eq!(conversation.turns[0].texts, [format!("row {i}")]);
+                }
+            });
+        }
+    });
+}
+
+fn talks(
+    bytes: &str,
+    api: EndpointKind,
+    change: impl FnOnce(&mut Plan),
+) -> Result<Arc<dyn Workload>, String> {
+    let file = file(bytes);
+    let set = FilePlan { format: FileFormat::MultiTurn, ..set(file.path()) };
+    let mut plan = plan(DatasetPlan::File(set), api);
+    change(&mut plan);
+    let path = file.path().display().to_string();
+    crate::open(&plan, None, context()).map_err(|error| error.to_string().replace(&path, ""))
+}
+
+#[test]
+fn turns_of_a_conversation_are_one_behind_the_other() {
+    let workload = talks(
+        concat!(
+            "{\"session_id\":\"c1\",\"turns\":[{\"text\":\"Hello\"},{\"text\":\"Again\",\"delay\":1000,\"output_length\":5}]}\n",
+            "{\"turns\":[{\"text\":\"anon\"}]}\n",
+            "{\"type\":\"multi_turn\",\"session_id\":\"c1\",\"turns\":[{\"text\":\"More\",\"extra\":{\"top_k\":1}}],\"mood\":1}\n",
+        ),
+        EndpointKind::Chat,
+        |_| {},
+    )
+    .expect("a good file");
+    let got = all(&*workload);
+    assert_eq!(texts(&got), [vec!["Hello", "Again", "More"], vec!["anon"]]);
+    assert_eq!(got.iter().map(|c| c.id.as_str()).collect::<Vec<_>>(), ["c1", "session_000000"]);
+    assert!(got.iter().all(|c| c.context == ContextMode::History));
+    let turns = &got[0].turns;
+    assert_eq!(turns.iter().map(|t| t.delay_ns).collect::<Vec<_>>(), [None, Some(1_000_000_000), None]);
+    assert_eq!(turns.iter().map(|t| t.max_tokens).collect::<Vec<_>>(), [None, Some(5), None]);
+    assert_eq!(turns[2].extra["top_k"], 1);
+    // Models go around over turns of all conversations.
+    let models: Vec<_> = got.iter().flat_map(|c| &c.turns).map(|t| t.model.as_str()).collect();
+    assert_eq!(models, ["a", "b", "a", "b"]);
+    assert_eq!([0, 1].map(|i| workload.turn_count(i)), [3, 1]);
+    let facts = workload.describe();
+    assert_eq!(
+        (facts.kind, facts.entries, facts.turns, facts.most_turns),
+        (WorkloadKind::MultiTurn, 2, 4, 3)
+    );
+    let said = ": keys that multi_turn rows do not have are ignored: 'mood' (line 3)";
+    assert!(facts.notes.len() == 1 && facts.notes[0].ends_with(said), "{:?}", facts.notes);
+}
+
+/// AIPerf's own cases, and one whose second turn is in another line.
+#[test]
+fn a_leading_instruction_is_the_system_message() {
+    let rows = concat!(
+        "{\"session_id\":\"c1\",\"turns\":[{\"role\":\"system\",\"text\":\"Be brief.\"},{\"text\":\"Hi\"},{\"text\":\"More\",\"delay\":5}]}\n",
+        "{\"session_id\":\"c2\",\"turns\":[{\"role\":\"system\",\"text\":\"only\"}]}\n",
+        "{\"session_id\":\"c3\",\"turns\":[{\"role\":\"system\",\"text\":\"a\"},{\"role\":\"system\",\"text\":\"b\"},{\"text\":\"u\"}]}\n",
+        "{\"session_id\":\"c4\",\"turns\":[{\"role\":\"system\",\"texts\":[\"a\",\"b\"]}]}\n",
+        "{\"session_id\":\"c4\",\"turns\":[{\"text\":\"u\"}]}\n",
+        "{\"session_id\":\"c5\",\"turns\":[{\"role\":\"system\",\"text\":\"a\",\"output_length\":3},{\"text\":\"u\"}]}\n",
+    );
+    let told = |api, system: Option<&str>| {
+        let workload = talks(rows, api, |plan| plan.system_prompt = system.map(str::to_owned)).expect("good");
+        let got = all(&*workload);
+        assert!(got.iter().enumerate().all(|(i, c)| c.turns.len() == workload.turn_count(i)));
+        assert_eq!(workload.describe().turns, got.iter().map(|c| c.turns.len() as u64).sum::<u64>());
+        let numbered: Vec<_> = got.iter().flat_map(|c| &c.turns).map(|t| t.model.clone()).collect();
+        assert!(numbered.iter().enumerate().all(|(i, m)| m == ["a", "b"][i % 2]), "{numbered:?}");
+        got.iter()
+            .map(|c| (c.system.clone(), c.turns.iter().map(|t| t.texts[0].clone()).collect::<Vec<_>>()))
+            .collect::<Vec<_>>()
+    };
+    let said = |system: Option<&str>, turns: &[&str]| {
+        (system.map(str::to_owned), turns.iter().map(|&t| t.to_owned()).collect::<Vec<_>>())
+    };
+    assert_eq!(
+        told(EndpointKind::Chat, None),
+        [
+            said(Some("Be brief."), &["Hi", "More"]),
+            said(None, &["only"]),
+            said(None, &["a", "b", "u"]),
+            said(Some("a\nb"), &["u"]),
+            said(None, &["a", "u"]),
+        ]
+    );
+    let with_ours = told(EndpointKind::Chat, Some("Ours."));
+    assert_eq!(with_ours[0].0.as_deref(), Some("Ours.\n\nBe brief."));
+    assert_eq!(with_ours[1].0.as_deref(), Some("Ours."));
+}
+
+#[test]
+fn markers_are_on_the_first_turn_of_a_conversation_alone() {
+    let rows = "{\"turns\":[{\"text\":\"1\"},{\"text\":\"2\"}]}\n";
+    let workload = talks(rows, EndpointKind::Chat, |plan| {
+        plan.cache_bust =
+            Some(CacheBustPlan { target: MarkerTarget::FirstTurnPrefix, run_id: Some("run".into()) });
+    });
+    let got = all(&*workload.expect("a good file"));
+    let marked: Vec<bool> = got[0].turns.iter().map(|t| t.texts[0].contains("[rid:")).collect();
+    assert_eq!(marked, [true, false]);
+}
+
+#[test]
+fn conversations_that_begin_at_a_time_are_a_schedule() {
+    let rows = concat!(
+        "{\"turns\":[{\"role\":\"system\",\"text\":\"s\"},{\"text\":\"1\",\"timestamp\":5},{\"text\":\"2\",\"timestamp\":9}]}\n",
+        "{\"turns\":[{\"text\":\"3\",\"timestamp\":7},{\"text\":\"4\",\"delay\":2}]}\n",
+    );
+    let workload = talks(rows, EndpointKind::Chat, |_| {}).expect("a good file");
+    assert!(workload.is_timed());
+    assert_eq!([0, 1].map(|i| workload.start_ns(i)), [Some(5_000_000), Some(7_000_000)]);
+    let got = all(&*workload);
+    assert_eq!(got[0].turns.iter().map(|t| t.at_ns).collect::<Vec<_>>(), [Some(5_000_000), Some(9_000_000)]);
+}
+
+#[test]
+fn bad_conversations_are_refused_by_line_and_turn() {
+    let refused = |rows: &str| talks(rows, EndpointKind::Chat, |_| {}).map(|w| w.len()).expect_err(rows);
+    let good = "{\"turns\":[{\"text\":\"a\"}]}\n";
+    for (row, said) in [
+        ("{\"turns\":[]}", "'turns' holds no turn"),
+        ("{\"text\":\"a\"}", "'turns' holds no turn"),
+        ("{\"turns\":{}}", "'turns' must be a list of objects, one for each turn, not {}"),
+        ("{\"turns\":[{\"text\":\"a\"},{\"role\":\"user\"}]}", "turns[1]: holds neither 'text' nor 'texts'"),
+        ("{\"turns\":[\"a\"]}", "turns[0]: a row must be a JSON object, not \"a\""),
+        (
+            "{\"turns\":[{\"text\":\"a\",\"delay\":-1}]}",
+            "turns[0]: 'delay' must be a number of milliseconds from 0 to 18446744073709, not -1",
+        ),
+        ("{\"type\":\"single_turn\",\"turns\":[]}", "'type' must be \"multi_turn\", not \"single_turn\""),
+        ("[1]", "a row must be a JSON object, not [1]"),
+    ] {
+        assert_eq!(refused(&format!("{good}{row}\n")), format!(":2: {said}"));
+    }
+    assert_eq!(
+        refused(&format!("{good}{{\"turns\":[")),
+        ":2:10: the row ends in the middle of its JSON; is the file cut off?"
+    );
+    let completions = |rows: &str| talks(rows, EndpointKind::Completions, |_| {}).map(|w| w.len());
+    assert_eq!(completions(good), Ok(1));
+    let two = "{\"session_id\":\"s\",\"turns\":[{\"text\":\"a\"}]}\n";
+    for rows in
+        [format!("{two}{two}"), format!("{good}{{\"turns\":[{{\"text\":\"a\"}},{{\"text\":\"b\"}}]}}\n")]
+    {
+        let error = completions(&rows).expect_err("several turns");
+        assert!(
+            error.starts_with(":2: the conversation has several turns") && error.contains("completions"),
+            "{error}"
+        );
+    }
+}
