@@ -80,6 +80,9 @@ impl Api {
     }
 }
 
+/// Most choices of a prompt; OpenAI's limit.
+const MOST_CHOICES: u64 = 128;
+
 /// Whether a body has SGLang's prompt.
 fn has_text(body: &[u8]) -> bool {
     #[derive(Deserialize)]
@@ -150,6 +153,8 @@ struct StreamOptions {
 pub(crate) struct Ask<'a> {
     pub(crate) model: String,
     pub(crate) stream: bool,
+    /// Texts made for each prompt; above 1 for chat and completions alone.
+    pub(crate) choices: usize,
     pub(crate) include_usage: bool,
     pub(crate) continuous_usage: bool,
     pub(crate) limit: Option<u64>,
@@ -196,8 +201,11 @@ impl<'a> Ask<'a> {
             _ => None,
         };
         let sampling = sampling.unwrap_or_default();
-        if parsed.n.unwrap_or(1) != 1 {
-            return Err(Refusal::bad("one choice per prompt is served here: n must be 1"));
+        let choices = parsed.n.unwrap_or(1);
+        let most = if matches!(api, Api::Chat | Api::Completions) { MOST_CHOICES } else { 1 };
+        if !(1..=most).contains(&choices) {
+            let allowed = if most == 1 { "1" } else { "from 1 to 128" };
+            return Err(Refusal::bad(format!("n must be {allowed} here, got {choices}")));
         }
         let (input, system, limit, limit_name) = match api {
             Api::Chat => {
@@ -245,6 +253,7 @@ impl<'a> Ask<'a> {
                 Api::Tgi { streams } => streams,
                 _ => parsed.stream.unwrap_or(false),
             },
+            choices: choices as usize,
             include_usage: options.as_ref().and_then(|o| o.include_usage).unwrap_or(false),
             continuous_usage: options.as_ref().and_then(|o| o.continuous_usage_stats).unwrap_or(false),
             limit,
@@ -290,7 +299,8 @@ mod tests {
             ("\u{0}", 400, "wrong"),
             (r#"{"messages":[]}"#, 400, "model"),
             (r#"{"model":"m"}"#, 400, "messages"),
-            (r#"{"model":"m","messages":[],"n":2}"#, 400, "n must be 1"),
+            (r#"{"model":"m","messages":[],"n":0}"#, 400, "n must be from 1 to 128 here, got 0"),
+            (r#"{"model":"m","messages":[],"n":129}"#, 400, "got 129"),
             (r#"{"model":"m","messages":[],"max_tokens":0}"#, 400, "at least 1"),
             (r#"{"model":"m","messages":[],"max_tokens":-1}"#, 400, "wrong"),
             (r#"{"model":"m","messages":[],"max_tokens":1,"min_tokens":2}"#, 400, "min_tokens"),
@@ -332,6 +342,7 @@ mod tests {
         for (api, body, status, word) in [
             (Api::Messages, r#"{"model":"m","messages":[]}"#, 400, "'max_tokens'"),
             (Api::Messages, r#"{"model":"m","max_tokens":1}"#, 400, "'messages'"),
+            (Api::Messages, r#"{"model":"m","max_tokens":1,"messages":[],"n":2}"#, 400, "n must be 1 here"),
             (Api::Responses, r#"{"model":"m","messages":[]}"#, 400, "'input'"),
             (Api::Responses, r#"{"model":"m","input":"x","max_output_tokens":0}"#, 400, "max_output_tokens"),
             (Api::Responses, r#"{"model":"m","input":"x","previous_response_id":"resp_1"}"#, 404, "'resp_1'"),

@@ -172,6 +172,7 @@ impl Server {
         }
         let texts: Result<Vec<Text>, Refusal> = prompts
             .iter()
+            .flat_map(|prompt| std::iter::repeat_n(prompt, ask.choices))
             .enumerate()
             .map(|(place, prompt)| self.plan(api, &ask, prompt, (index, place as u64), &chosen))
             .collect();
@@ -220,7 +221,7 @@ impl Server {
         })
     }
 
-    /// Length and end of the text for the prompt at this place of this request.
+    /// Length and end of the text at this place of this request.
     fn plan(
         &self,
         api: Api,
@@ -286,10 +287,12 @@ impl Server {
             r.reasoning_tokens = answer.reasoning();
             r.status = 200;
         });
-        let mut flows = Vec::with_capacity(prompts.len());
-        for (place, (prompt, text)) in prompts.iter().zip(&answer.texts).enumerate() {
+        ticket.of_choices(answer.choices);
+        let mut flows = Vec::with_capacity(answer.texts.len());
+        let prompts = prompts.iter().flat_map(|prompt| std::iter::repeat_n(prompt, answer.choices));
+        for (place, (prompt, text)) in prompts.zip(&answer.texts).enumerate() {
             let job = Job {
-                // Each prompt is a sequence of its own.
+                // Each choice of each prompt is a sequence of its own.
                 id: index + ((place as u64) << PLACE_SHIFT),
                 prompt_tokens: prompt.tokens,
                 blocks: prompt.blocks.clone(),
@@ -328,7 +331,7 @@ impl Server {
             flow.end().await;
         }
         self.count_finishes(&answer);
-        let cached = flows.iter().map(|f| f.cached.get()).sum();
+        let cached = flows.iter().step_by(answer.choices).map(|f| f.cached.get()).sum();
         let body = |part| match part {
             Part::Whole => answer.body(&self.words, cached, true, true),
             Part::NoText => answer.body(&self.words, cached, true, false),

@@ -281,9 +281,9 @@ impl StreamBody {
         self.ready_text().is_some()
     }
 
-    /// Cached tokens of all prompts.
+    /// Cached tokens of all prompts, of each as its first choice found it.
     fn cached(&self) -> u64 {
-        self.texts.iter().map(|t| t.flow.cached.get()).sum()
+        self.texts.iter().step_by(self.answer.choices).map(|t| t.flow.cached.get()).sum()
     }
 
     /// Usage of a text that has got to `done` tokens, where each event has usage.
@@ -346,7 +346,9 @@ impl StreamBody {
         if joined {
             self.opening = Opening::Gone;
         }
-        self.answer.chunk(&self.words, text, (from, to), joined, each)
+        // Each choice has its own.
+        let role = self.answer.api == Api::Chat && self.form.role == RoleChunk::Joined && from == 0;
+        self.answer.chunk(&self.words, text, (from, to), role, each)
     }
 
     /// The end of a text and, after the last of them, of the stream. What is made at one moment leaves in one write.

@@ -103,7 +103,7 @@ pub static OPTIONS: &[SimOption] = &[
         key: "usage",
         default: "asked",
         range: "asked, none, always, continuous or finish",
-        doc: "Usage in streams: as stream_options ask, never, in a last event without choices, in every event (of several prompts: that \
+        doc: "Usage in streams: as stream_options ask, never, in a last event without choices, in every event (of several choices: that \
               choice's own), or in the event with the finish reason. Responses and messages have it in their own places, or never.",
     },
     SimOption {

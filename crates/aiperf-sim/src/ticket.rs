@@ -51,6 +51,8 @@ pub(crate) struct Ticket {
     record: RefCell<TruthRecord>,
     /// What the engine works on for it, by the names there.
     jobs: RefCell<Vec<(u64, Rc<Flow>)>>,
+    /// Sequences of each prompt; they stand together among the jobs.
+    choices: Cell<usize>,
     chunks: Cell<u64>,
     /// Chunks handed over and not known to be written, and the tokens that are out with them.
     in_flight: Cell<(u64, u64)>,
@@ -65,6 +67,7 @@ impl Ticket {
             ledger,
             record: RefCell::new(record),
             jobs: RefCell::default(),
+            choices: Cell::new(1),
             chunks: Cell::new(0),
             in_flight: Cell::new((0, 0)),
             closed: Cell::new(false),
@@ -79,6 +82,11 @@ impl Ticket {
     /// The engine works on this for it from now on.
     pub(crate) fn attach(&self, job: u64, flow: Rc<Flow>) {
         self.jobs.borrow_mut().push((job, flow));
+    }
+
+    /// Each prompt has so many sequences, at least one; its cached tokens are those of the first.
+    pub(crate) fn of_choices(&self, choices: usize) {
+        self.choices.set(choices.max(1));
     }
 
     /// A chunk with content was handed over; by its end so many tokens are out.
@@ -116,7 +124,7 @@ impl Ticket {
         let jobs = self.jobs.take();
         record.prefill_start_ns = jobs.iter().filter_map(|(_, f)| f.prefill_start_ns.get()).min();
         record.prefill_end_ns = jobs.iter().filter_map(|(_, f)| f.prefill_end_ns.get()).min();
-        record.cached_tokens = jobs.iter().map(|(_, f)| f.cached.get()).sum();
+        record.cached_tokens = jobs.iter().step_by(self.choices.get()).map(|(_, f)| f.cached.get()).sum();
         for (job, _) in jobs {
             self.desk.cancel(job);
         }

@@ -85,7 +85,10 @@ const FAILURE: &str = "simulated failure inside the stream";
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) api: Api,
+    /// Those of a prompt stand together.
     pub(crate) texts: Vec<Text>,
+    /// Texts of each prompt.
+    pub(crate) choices: usize,
     details: UsageDetails,
     usage: UsageForm,
     reasoning_field: &'static str,
@@ -136,6 +139,7 @@ impl Answer {
         Self {
             api,
             texts,
+            choices: ask.choices,
             details: config.usage_details,
             usage: config.usage,
             reasoning_field: config.reasoning_field,
@@ -171,10 +175,10 @@ impl Answer {
         Usage { prompt: text.prompt_tokens, cached, completion: done, reasoning: done.min(text.reasoning) }
     }
 
-    /// Counts of the whole answer.
+    /// Counts of the whole answer. A prompt counts once, however many texts were made for it.
     pub(crate) fn usage_whole(&self, cached: u64) -> Usage {
         Usage {
-            prompt: self.texts.iter().map(|t| t.prompt_tokens).sum(),
+            prompt: self.texts.iter().step_by(self.choices).map(|t| t.prompt_tokens).sum(),
             cached,
             completion: self.tokens() + self.extra(),
             reasoning: self.reasoning(),

@@ -95,13 +95,16 @@ impl Answer {
         }
     }
 
-    /// The event that names the role.
+    /// The event that names the role, for each choice.
     pub(super) fn openai_role(&self, out: &mut BytesMut, usage: Option<Usage>) {
-        self.open(out);
-        out.put_slice(
-            br#","choices":[{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]"#,
-        );
-        self.close(out, usage);
+        for index in 0..self.texts.len() {
+            self.open(out);
+            Self::open_choice(out, index);
+            out.put_slice(
+                br#","delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]"#,
+            );
+            self.close(out, usage);
+        }
     }
 
     /// The event that brings tokens `from..to` of a text.

@@ -1,6 +1,7 @@
 //! The simulated server over loopback, byte by byte.
 
 mod capture;
+mod choices;
 mod client;
 mod engine;
 mod faults;
