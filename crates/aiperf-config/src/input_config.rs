@@ -2,8 +2,8 @@
 //! secret. Numbers are those that count, so a reader of the file sees the run and not its defaults.
 
 use aiperf_core::plan::{
-    Arrival, ExportLevel, LengthPair, LengthPlan, LengthShape, Pacing, PhaseKind, PhasePlan, Plan, Ramp,
-    RampShape, RatePoint, RateShape, Saturation, Ui, Weighted,
+    Arrival, ExportLevel, LengthPair, LengthPlan, LengthShape, ModelSelection, Pacing, PhaseKind, PhasePlan,
+    Plan, Ramp, RampShape, RatePoint, RateShape, Saturation, Ui, Weighted,
 };
 use serde_json::{Map, Value as Json, json};
 
@@ -36,10 +36,19 @@ pub(crate) fn input_config(
     entries: Option<u64>,
 ) -> Json {
     let mut models = Map::new();
-    if let Some(strategy) = settings.text(Id::ModelSelection) {
+    // With weights the strategy is said, for AIPerf does not take it from them.
+    let (strategy, weights) = match &plan.model_selection {
+        ModelSelection::Weighted(weights) => (Some("weighted"), &weights[..]),
+        _ => (settings.text(Id::ModelSelection), &[][..]),
+    };
+    if let Some(strategy) = strategy {
         put(&mut models, "strategy", strategy);
     }
-    put(&mut models, "items", plan.models.iter().map(|m| json!({"name": m})).collect::<Vec<_>>());
+    let item = |(at, name): (usize, &String)| match weights.get(at) {
+        Some(weight) => json!({"name": name, "weight": weight}),
+        None => json!({"name": name}),
+    };
+    put(&mut models, "items", plan.models.iter().enumerate().map(item).collect::<Vec<_>>());
 
     let mut tokenizer = Map::new();
     if let Some(name) = settings.text(Id::Tokenizer) {

@@ -12,6 +12,7 @@ mod aiperf;
 mod cli_command;
 mod environment;
 mod error;
+mod extra;
 mod file;
 mod flags;
 mod help;

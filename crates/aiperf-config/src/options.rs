@@ -73,8 +73,12 @@ options! {
     Model(&["model", "model-names"], "models", Kind::List, Default::Absent, Group::Endpoint,
         "Model named in each request. Several are separated by commas and take turns. Required.") short(&["m"]);
     ModelSelection(&["model-selection-strategy"], "models.strategy",
-        Kind::Choice { words: &["round_robin", "random"], later: &["weighted"] }, Default::Is("round_robin"), Group::Endpoint,
-        "How several models are given to requests.");
+        Kind::Choice { words: &["round_robin", "random", "weighted"], later: &[] },
+        Default::Said("round_robin; weighted with --model-weights"), Group::Endpoint,
+        "How several models are given to requests: each in turn, any, or by the shares of --model-weights.");
+    ModelWeights(&["model-weights"], "models.weights", Kind::Weights, Default::Absent, Group::Endpoint,
+        "Shares of several models, in the order of --model: with 3,1 the first is asked three times of four, evenly spread. In a \
+         file also models: {items: [{name, weight}]}.");
     Url(&["url"], "endpoint.urls", Kind::List, Default::Is("http://localhost:8000"), Group::Endpoint,
         "Address of the server: http, https, or sim:// for the simulated server in this process. \
          http is meant when no scheme is written. Several servers are separated by commas; each session stays with one of \
@@ -126,8 +130,8 @@ options! {
     Header(&["header"], "endpoint.headers", Kind::Headers, Default::Absent, Group::Endpoint,
         "Header for each request, repeatable. Values are always text.") short(&["H"]) no_env();
     ExtraInputs(&["extra-inputs"], "endpoint.extra", Kind::Extra, Default::Absent, Group::Endpoint,
-        "Fields for each request body, repeatable, such as temperature:0.5,ignore_eos:true. \
-         They win over the body's own fields.");
+        "Fields for each request body, repeatable, such as temperature:0.5,ignore_eos:true; with := the value is JSON, as in \
+         'stop:=[\"a\",\"b\"]'. They win over the body's own fields.");
     Transport(&["transport", "transport-type"], "endpoint.transport", Kind::Choice { words: &["http"], later: &[] },
         Default::Said("by the URL"), Group::Endpoint, "What carries requests.");
     ConnectionReuse(&["connection-reuse-strategy"], "endpoint.connection_reuse",

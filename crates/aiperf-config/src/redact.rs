@@ -3,6 +3,8 @@
 use aiperf_core::secret::{REDACTED, is_sensitive_header, shown_header};
 use serde_json::Value as Json;
 
+use crate::extra::{self, Field};
+
 /// Query parameters that carry credentials, with `-`, `_` and spaces dropped.
 const SENSITIVE_PARAMETERS: &[&str] = &[
     "apikey",
@@ -65,7 +67,7 @@ fn redact_query(tail: &str) -> String {
     format!("{path}?{}{fragment}", parameters.join("&"))
 }
 
-fn is_sensitive_parameter(name: &str) -> bool {
+pub(crate) fn is_sensitive_parameter(name: &str) -> bool {
     let plain: String = percent_decoded(name)
         .to_lowercase()
         .chars()
@@ -92,21 +94,26 @@ fn percent_decoded(text: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Fields for a request body as a user types them, JSON or `key:value` list, without the values of credential fields.
+/// Fields for a request body as a user types them, a JSON object or a list of `key:value` and `key:=json`, without the values of credential fields.
 pub(crate) fn redact_fields(text: &str) -> String {
     if let Ok(mut json @ Json::Object(_)) = serde_json::from_str(text) {
         let before = json.clone();
         redact_json(&mut json);
         return if json == before { text.to_owned() } else { json.to_string() };
     }
-    let fields: Vec<String> = text
-        .split(',')
-        .map(|field| match field.split_once(':') {
-            Some((name, _)) if is_sensitive_parameter(name.trim()) => format!("{name}:{REDACTED}"),
-            _ => field.to_owned(),
-        })
-        .collect();
-    fields.join(",")
+    // What cannot be read is not known to hold no secret.
+    let Ok(fields) = extra::fields(text) else { return REDACTED.to_owned() };
+    let shown = fields.into_iter().map(|field| {
+        let Field { key, mut value, is_json, written } = field;
+        let sign = if is_json { ":=" } else { ":" };
+        if is_sensitive_parameter(key) {
+            return format!("{key}{sign}{REDACTED}");
+        }
+        let before = value.clone();
+        redact_json(&mut value);
+        if value == before { written.to_owned() } else { format!("{key}{sign}{value}") }
+    });
+    shown.collect::<Vec<_>>().join(",")
 }
 
 /// Replaces, in a configuration as JSON, what must not be shown: keys, credential headers, URL credentials.
@@ -126,6 +133,15 @@ pub(crate) fn redact_json(value: &mut Json) {
                         }
                     }
                     ("url" | "urls", value) => redact_urls(value),
+                    ("extra", Json::String(fields)) => *fields = redact_fields(fields),
+                    ("extra", Json::Array(items)) => {
+                        for item in items {
+                            match item {
+                                Json::String(fields) => *fields = redact_fields(fields),
+                                other => redact_json(other),
+                            }
+                        }
+                    }
                     _ => redact_json(value),
                 }
             }
@@ -174,10 +190,21 @@ mod tests {
             r#"{"a":1,"b":{"Token":"<redacted>"}}"#
         );
         assert_eq!(redact_fields(r#"{"a":  1}"#), r#"{"a":  1}"#);
+        assert_eq!(
+            redact_fields(r#"api_key:="s,t", stop:=["a", "b"],m:={"token":"s"}"#),
+            r#"api_key:=<redacted>, stop:=["a", "b"],m:={"token":"<redacted>"}"#
+        );
+        assert_eq!(redact_fields("api_key:a,b"), "<redacted>");
     }
 
     #[test]
     fn a_configuration_loses_its_secrets_at_any_depth() {
+        let mut extra = json!([{"extra": "token:k,a:1"}, {"extra": ["a:1", "token:=\"k\""]}]);
+        redact_json(&mut extra);
+        assert_eq!(
+            extra,
+            json!([{"extra": "token:<redacted>,a:1"}, {"extra": ["a:1", "token:=<redacted>"]}])
+        );
         let mut value = json!({"benchmark": {"endpoint": {"apiKey": "k", "headers": {"Authorization": "x", "n": "y"},
             "urls": ["http://u:p@h", {"url": "http://u:p@i", "weight": 2}]}}, "list": [{"api_key": "k"}]});
         redact_json(&mut value);

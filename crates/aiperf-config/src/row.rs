@@ -89,7 +89,7 @@ impl Kind {
                 let endless = if *endless { " or inf" } else { "" };
                 format!("{least}, such as 30, 30s, 5m or 2h{endless}")
             }
-            Self::Extra => "a JSON object or key:value pairs separated by commas".to_owned(),
+            Self::Extra => "key:value or key:=json, several separated by commas, or a JSON object".to_owned(),
             Self::Float { min, above, max } => {
                 let from = if *above { "above" } else { "from" };
                 if max.is_finite() {

@@ -90,7 +90,9 @@ fn value(row: &Row) -> Json {
         Kind::List => {
             json!({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]})
         }
-        Kind::Extra => json!({"type": "object"}),
+        Kind::Extra => {
+            json!({"anyOf": [{"type": "object"}, {"type": "string"}, {"type": "array", "items": {"type": "string"}}]})
+        }
         Kind::Objectives => {
             json!({"type": "object", "minProperties": 1, "additionalProperties": {"type": ["number", "string"]}})
         }
@@ -162,8 +164,9 @@ fn fold_forms(root: &mut Json) -> Map<String, Json> {
             && let Some(properties) =
                 forms.iter_mut().find_map(|f| f.pointer_mut("/properties").and_then(Json::as_object_mut))
         {
-            let name = json!({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"],
-                    "additionalProperties": false});
+            let name = json!({"type": "object", "properties": {
+                "name": {"type": "string"}, "weight": {"type": ["number", "null"], "exclusiveMinimum": 0}
+            }, "required": ["name"], "additionalProperties": false});
             properties.insert("items".to_owned(), json!({"type": "array", "minItems": 1, "items": name}));
         }
         let models = models.clone();

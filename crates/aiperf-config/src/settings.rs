@@ -55,9 +55,11 @@ impl Settings {
                 }
             }
         }
-        // Weights belong to the servers that they were written for.
-        if self.has(Id::Url) {
-            lower.0.remove(&Id::UrlWeights);
+        // Weights belong to the servers and models that they were written for.
+        for (named, weights) in [(Id::Url, Id::UrlWeights), (Id::Model, Id::ModelWeights)] {
+            if self.has(named) {
+                lower.0.remove(&weights);
+            }
         }
         for (id, low) in lower.0 {
             match self.0.get_mut(&id) {

@@ -6,6 +6,7 @@ use aiperf_core::text::{for_terminal, nearest};
 use serde_json::{Map, Value as Json};
 
 use crate::error::ConfigError;
+use crate::extra;
 use crate::lengths::{self, Pairs, Ratio};
 use crate::objectives;
 use crate::options::Id;
@@ -94,7 +95,7 @@ pub(crate) fn from_text(row: &Row, text: &str) -> Result<Value, Trouble> {
             .filter(|s| fits_duration(*s, zero, endless))
             .map(Value::Float)
             .ok_or_else(|| Trouble::bad(row, text)),
-        Kind::Extra => parse_extra(row, text).map(Value::Extra),
+        Kind::Extra => extra::from_text(text).map(Value::Extra),
         Kind::Float { min, above, max } => trimmed
             .parse()
             .ok()
@@ -145,7 +146,19 @@ pub(crate) fn from_node(row: &Row, node: &Node) -> Result<Value, Trouble> {
             Json::Object(map) => Ok(Value::Extra(map)),
             _ => Err(shape("a mapping")),
         },
-        (_, Kind::Headers | Kind::Extra) => Err(shape("a mapping")),
+        (Data::Scalar(s), Kind::Extra) if !s.is_null() => from_text(row, &s.raw),
+        (Data::List(items), Kind::Extra) => {
+            let mut all = Map::new();
+            for item in items {
+                match &item.data {
+                    Data::Scalar(s) if !s.is_null() => all.extend(extra::from_text(&s.raw)?),
+                    _ => return Err(shape("a mapping, or a list of texts key:value and key:=json")),
+                }
+            }
+            Ok(Value::Extra(all))
+        }
+        (_, Kind::Extra) => Err(shape("a mapping, or texts key:value and key:=json")),
+        (_, Kind::Headers) => Err(shape("a mapping")),
         (_, Kind::Objectives) => objectives::from_node(node),
         (_, Kind::Lengths) => lengths::distribution(&node.to_json()).map(Value::Lengths),
         (_, Kind::Pairs) => lengths::pairs(&node.to_json()).map(Value::Pairs),
@@ -310,51 +323,6 @@ fn list(row: &Row, items: Vec<String>) -> Result<Value, Trouble> {
     Ok(Value::List(items))
 }
 
-/// AIPerf's typing of a written value: booleans, null, whole numbers without leading zeros, plain decimals; the rest
-/// is text (so `1e-3` and `01` are).
-fn typed(text: &str) -> Json {
-    let lower = text.to_lowercase();
-    match lower.as_str() {
-        "true" => return Json::Bool(true),
-        "false" => return Json::Bool(false),
-        "none" | "null" => return Json::Null,
-        _ => {}
-    }
-    let digits = text.strip_prefix('-').unwrap_or(text);
-    let all_digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
-    if all_digits(digits)
-        && (digits == "0" || !digits.starts_with('0'))
-        && let Ok(n) = text.parse::<i64>()
-    {
-        return Json::from(n);
-    }
-    if let Some((whole, part)) = digits.split_once('.')
-        && all_digits(&format!("{whole}{part}"))
-        && let Some(n) = text.parse().ok().and_then(serde_json::Number::from_f64)
-    {
-        return Json::Number(n);
-    }
-    Json::String(text.to_owned())
-}
-
-fn parse_extra(row: &Row, text: &str) -> Result<Map<String, Json>, Trouble> {
-    if text.trim_start().starts_with('{') {
-        return match serde_json::from_str(text.trim()) {
-            Ok(Json::Object(map)) => Ok(map),
-            _ => Err(Trouble::bad(row, text)),
-        };
-    }
-    let mut map = Map::new();
-    for item in text.split(',') {
-        let (key, value) = item.split_once(':').ok_or_else(|| Trouble::bad(row, text))?;
-        if key.trim().is_empty() {
-            return Err(Trouble::bad(row, text));
-        }
-        map.insert(key.trim().to_owned(), typed(value.trim()));
-    }
-    Ok(map)
-}
-
 /// `name:value`, several separated by commas; a comma that no `name:` follows belongs to the value.
 fn parse_headers(row: &Row, text: &str) -> Result<Vec<(String, String)>, Trouble> {
     if text.trim_start().starts_with('{') {
@@ -413,24 +381,9 @@ pub(crate) fn is_token(name: &str) -> bool {
 mod tests {
     use super::*;
     use crate::row::row_of;
-    use serde_json::json;
 
     fn read(id: Id, text: &str) -> Result<Value, Trouble> {
         from_text(row_of(id), text)
-    }
-
-    #[test]
-    fn extra_inputs_are_typed_as_the_reference_types_them() {
-        let text = "ignore_eos:true,x:null,y:1e-3,z:01,w:1.50,q:-3,p:-1.5,u:a:b, s : t ";
-        let Ok(Value::Extra(map)) = read(Id::ExtraInputs, text) else { panic!("not read") };
-        let expected = json!({"ignore_eos": true, "x": null, "y": "1e-3", "z": "01", "w": 1.5, "q": -3, "p": -1.5,
-            "u": "a:b", "s": "t"});
-        assert_eq!(Json::Object(map), expected);
-        let Ok(Value::Extra(map)) = read(Id::ExtraInputs, r#"{"a":{"b":[1,2]}}"#) else { panic!("not read") };
-        assert_eq!(Json::Object(map), json!({"a": {"b": [1, 2]}}));
-        assert!(read(Id::ExtraInputs, "abc").is_err());
-        assert!(read(Id::ExtraInputs, "{\"a\":").is_err());
-        assert!(read(Id::ExtraInputs, ":1").is_err());
     }
 
     #[test]

@@ -91,12 +91,15 @@ pub struct SloPlan {
 }
 
 /// How models are given to turns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum ModelSelection {
     /// One after the other.
     RoundRobin,
     /// By a keyed draw.
     Random,
+    /// By shares: a weight above 0 for each model. Any run of turns from the first on has each model as often as its share
+    /// says, to within a turn or two, and the models are spread over it.
+    Weighted(Vec<f64>),
 }
 
 /// A length in tokens, drawn once per text.

@@ -49,6 +49,7 @@ impl<'a> Resolver<'a> {
         if models.is_empty() {
             self.errors.push(ConfigError::Missing { what: "the model", how: how(Id::Model) });
         }
+        let model_selection = self.model_selection(models.len());
         let endpoint = self.endpoint();
         let dataset = self.dataset();
         let system_prompt = self.system_prompt();
@@ -65,10 +66,7 @@ impl<'a> Resolver<'a> {
         let seed = self.settings.int(Id::Seed);
         let mut plan = Plan {
             models,
-            model_selection: match self.settings.text_or_default(Id::ModelSelection).as_str() {
-                "random" => ModelSelection::Random,
-                _ => ModelSelection::RoundRobin,
-            },
+            model_selection,
             endpoint,
             dataset,
             tokenizer,
@@ -88,6 +86,38 @@ impl<'a> Resolver<'a> {
         };
         plan.input_config = input_config(self.settings, &plan, told, self.synthetic_entries());
         Some(plan)
+    }
+
+    /// How `count` models are given to turns.
+    fn model_selection(&mut self, count: usize) -> ModelSelection {
+        let rank = |id: Id| self.settings.place(id).map(Place::rank);
+        let (weighed, chosen) = (rank(Id::ModelWeights), rank(Id::ModelSelection));
+        let way = self.settings.text(Id::ModelSelection).unwrap_or("round_robin").to_owned();
+        let weights = self.settings.weights(Id::ModelWeights).map(<[f64]>::to_vec);
+        // Weights mean the strategy weighted, unless a higher layer says another one.
+        if way != "weighted" && (weighed.is_none() || chosen >= weighed) {
+            if weighed.is_some() && weighed == chosen {
+                self.exclude(
+                    Id::ModelWeights,
+                    Id::ModelSelection,
+                    "weights are for the strategy weighted; choose it or drop the weights",
+                );
+            }
+            return if way == "random" { ModelSelection::Random } else { ModelSelection::RoundRobin };
+        }
+        let Some(weights) = weights else {
+            self.needs(
+                Id::ModelSelection,
+                "--model-weights",
+                "they say which share of the requests each model gets",
+            );
+            return ModelSelection::RoundRobin;
+        };
+        if weights.len() != count && count > 0 {
+            let found = format!("{} weights", weights.len());
+            self.bad(Id::ModelWeights, found, &format!("one for each of the {count} models"));
+        }
+        ModelSelection::Weighted(weights)
     }
 
     /// Where an option was written. What shapes a phase is looked for in that phase alone.

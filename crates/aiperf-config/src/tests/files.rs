@@ -253,6 +253,7 @@ fn every_key_of_the_reference_is_accepted_or_refused_by_its_name() {
             "benchmark.phases.seamless",
             "benchmark.phases.timing_mode",
             "benchmark.models.items.name",
+            "benchmark.models.items.weight",
             "benchmark.artifacts.records",
             "benchmark.artifacts.raw",
             "benchmark.artifacts.summary",

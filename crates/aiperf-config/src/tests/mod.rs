@@ -1,6 +1,7 @@
 //! The whole way from words, variables and files to plans.
 
 mod agreement;
+mod bodies;
 mod context;
 mod files;
 mod lengths;
@@ -366,7 +367,7 @@ fn rules_between_options_are_told_with_the_flags_that_break_them() {
         ),
         (
             "-m m --model-selection-strategy randm",
-            "--model-selection-strategy: found 'randm'; allowed: round_robin, random; did you mean 'random'?",
+            "--model-selection-strategy: found 'randm'; allowed: round_robin, random, weighted; did you mean 'random'?",
         ),
         ("-m m --random-seed -1", "--random-seed: found '-1'; allowed: a whole number from 0"),
         ("-m m --request-rate 0", "--request-rate: found '0'; allowed: a number from 0.000001 to 1000000000"),

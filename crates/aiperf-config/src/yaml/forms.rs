@@ -9,7 +9,7 @@ use crate::row::{Kind, Row, row_of};
 use crate::value::{Value, from_node, weight};
 
 impl<'a> Lifter<'a> {
-    /// A text, a list of texts, or `{strategy, items: [{name}]}`.
+    /// A text, a list of texts, or `{strategy, items: [{name, weight}]}`.
     pub(super) fn models(&mut self, node: &'a Node, path: &str) {
         let Data::Map(_) = &node.data else {
             self.read(row_of(Id::Model), node, path);
@@ -19,26 +19,72 @@ impl<'a> Lifter<'a> {
             let path = below(path, &key);
             match key.as_str() {
                 "strategy" => self.read(row_of(Id::ModelSelection), &entry.node, &path),
+                "weights" => self.read(row_of(Id::ModelWeights), &entry.node, &path),
                 "items" => {
                     let Data::List(items) = &entry.node.data else {
                         self.wrong_type(&entry.node, &path, "a list of mappings with a name");
                         continue;
                     };
-                    for (i, item) in items.iter().enumerate() {
-                        self.model(item, &format!("{path}[{i}]"));
-                    }
+                    let weights: Vec<Option<f64>> = items
+                        .iter()
+                        .enumerate()
+                        .map(|(i, item)| self.model(item, &format!("{path}[{i}]")))
+                        .collect();
+                    self.model_weights(&entry.node, &path, items, &weights);
                 }
-                _ => self.stranger(&key, entry, "benchmark.models", &["strategy", "items"]),
+                _ => self.stranger(&key, entry, "benchmark.models", &["strategy", "items", "weights"]),
             }
         }
     }
 
-    fn model(&mut self, node: &'a Node, path: &str) {
+    /// Its weight, where one is said.
+    fn model(&mut self, node: &'a Node, path: &str) -> Option<f64> {
+        let mut share = None;
         for (key, entry) in self.entries(node, path) {
+            let at = below(path, &key);
             match key.as_str() {
-                "name" => self.read(row_of(Id::Model), &entry.node, &below(path, "name")),
-                _ => self.stranger(&key, entry, "benchmark.models.items", &["name"]),
+                "name" => self.read(row_of(Id::Model), &entry.node, &at),
+                "weight" if entry.node.is_null() => {}
+                "weight" => {
+                    share = match &entry.node.data {
+                        Data::Scalar(s) => weight(&s.raw),
+                        Data::List(_) | Data::Map(_) => None,
+                    };
+                    if share.is_none() {
+                        self.wrong_type(
+                            &entry.node,
+                            &at,
+                            "a number above 0; leave out a model that gets no requests",
+                        );
+                    }
+                }
+                _ => self.stranger(&key, entry, "benchmark.models.items", &["name", "weight"]),
             }
+        }
+        share
+    }
+
+    /// Each model has a weight, or none has.
+    fn model_weights(&mut self, list: &Node, path: &str, items: &[Node], weights: &[Option<f64>]) {
+        let given: Vec<f64> = weights.iter().copied().flatten().collect();
+        if given.is_empty() || !self.errors.is_empty() {
+            return;
+        }
+        if let Some(without) = weights.iter().position(Option::is_none) {
+            return self.wrong_type(
+                &items[without],
+                &format!("{path}[{without}]"),
+                "a weight, as other models have one",
+            );
+        }
+        let place = self.place(list, path);
+        match self.out.settings.place(Id::ModelWeights).cloned() {
+            Some(first) => self.errors.push(ConfigError::Conflict {
+                first,
+                second: place,
+                why: "they say the same thing; keep one",
+            }),
+            None => self.out.settings.add(Id::ModelWeights, Value::Weights(given), place),
         }
     }
 

@@ -193,10 +193,6 @@ fn options_of_the_reference_that_come_later_are_refused_by_name() {
             "--endpoint-type image_generation",
             "--endpoint-type: 'image_generation' is an AIPerf value this version does not have yet",
         ),
-        (
-            "--model-selection-strategy weighted",
-            "--model-selection-strategy: 'weighted' is an AIPerf value this version does not have yet",
-        ),
     ] {
         let done = refused(run().args(args), &[]);
         assert!(flat_colon(&done.stderr).contains(&flat_colon(text)), "{}", done.stderr);

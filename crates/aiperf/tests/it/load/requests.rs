@@ -92,7 +92,8 @@ fn headers_fields_and_path_arrive_as_typed() {
         .args("--request-count 1 --custom-endpoint /my/path -H X-Team:blue --header")
         .arg("X-Note: two words")
         .args("--extra-inputs temperature:0.5 --extra-inputs stop:END --extra-inputs")
-        .arg(r#"{"nvext":{"greed":true},"top_k":3}"#);
+        .arg(r#"{"nvext":{"greed":true},"top_k":3}"#)
+        .arg(r#"bad_words:=["a","b, c"],seed:=null,min_p:=1e-3,user:="007""#);
     run.run().expect_exit(0);
     let request = &server.requests()[0];
     assert_eq!(request.path, "/base/my/path?version=7");
@@ -102,6 +103,10 @@ fn headers_fields_and_path_arrive_as_typed() {
     assert_eq!(
         (&body["temperature"], &body["stop"], &body["top_k"], &body["nvext"]),
         (&json!(0.5), &json!("END"), &json!(3), &json!({"greed": true}))
+    );
+    assert_eq!(
+        (&body["bad_words"], body.get("seed"), &body["min_p"], &body["user"]),
+        (&json!(["a", "b, c"]), Some(&Value::Null), &json!(1e-3), &json!("007"))
     );
     assert_eq!(body["model"], "demo");
 }
