@@ -116,14 +116,16 @@ CASES = {
         "--custom-endpoint /v1/chat/completions --streaming --export-level raw --extra-inputs " + TEN.replace("--request", "PLACE --request"), type="template"
     ),
     "raw": case(
-        "--custom-endpoint /v1/chat/completions --input-file rows.jsonl --custom-dataset-type raw_payload --export-level raw --request-count 4 --concurrency 1",
+        "--custom-endpoint /v1/chat/completions --input-file rows.jsonl --custom-dataset-type raw_payload "
+        "--export-level raw --request-count 4 --concurrency 1",
         type="raw",
         lengths=False,
         texts="exact",
         files={"rows.jsonl": BODIES},
     ),
     "raw_streaming": case(
-        "--custom-endpoint /v1/chat/completions --streaming --input-file rows.jsonl --custom-dataset-type raw_payload --export-level raw --request-count 4 --concurrency 1",
+        "--custom-endpoint /v1/chat/completions --streaming --input-file rows.jsonl --custom-dataset-type raw_payload "
+        "--export-level raw --request-count 4 --concurrency 1",
         type="raw",
         lengths=False,
         texts="exact",
@@ -141,7 +143,7 @@ CASES = {
     "headers": with_values("--streaming --export-level raw " + TEN, "-H", "X-Team: bridge one", "-H", "X-Trace:abc"),
     "api_key": case("--streaming --api-key sk-river-1234 --export-level raw " + TEN),
     "api_key_messages": case("--api-key sk-river-1234 --export-level raw " + TEN, type="messages"),
-    "models": case("--model-names mock-model,second-model --export-level raw " + TEN),
+    "models": case("--model-names mock-model,second-model --export-level raw --request-count 10 --concurrency 1"),
     "models_random": case("--model-names mock-model,second-model --model-selection-strategy random --request-count 10 --concurrency 1", counts="near"),
     "urls": case("--url SECOND --request-count 10 --concurrency 1 --export-level raw"),
     "goodput": with_values("--streaming " + TEN, "--goodput", "request_latency:1000 time_to_first_token:5"),
@@ -186,15 +188,19 @@ CASES = {
     "names_of_files": case("--profile-export-prefix foo.json --export-level raw --artifact-dir results --slice-duration 1 " + TEN),
     "prefill": case("--streaming --concurrency 4 --concurrency-ramp-duration 0.5 --prefill-concurrency 1 --request-count 12"),
     "wait_for_model": case("--wait-for-model-timeout 5 --wait-for-model-mode models " + TEN),
-    "failed_threshold": case("--streaming --failed-request-threshold 3 --request-count 40 --concurrency 1", mode="errors", counts="near"),
+    "failed_threshold": case("--streaming --failed-request-threshold 0.3 --request-count 40 --concurrency 1", mode="errors", counts="near"),
     "timeout": case("--streaming --request-timeout-seconds 0.3 --request-count 4 --concurrency 2 --export-level raw", mode="slow"),
     "template_prompts": case("--apply-chat-template " + TEN),
+    # Draws of other tools, which are the same in both.
+    "random_vllm": case("--prompt-corpus random --random-range-ratio 0.3 --request-count 10 --concurrency 1", texts="exact"),
+    "random_sglang": case("--prompt-corpus random --random-corpus-style sglang --random-range-ratio 0.3 --request-count 10 --concurrency 1", texts="exact"),
     "cache_bust": case("--cache-bust system_prefix --shared-system-prompt-length 30 --num-dataset-entries 3 " + TEN),
     "bad_option": case("--isl -5 --concurrency 0", lengths=False),
 }
 
 # In place of the common options.
 CASES["yaml"] = case(whole="--config bench.yaml --ui none", files={"bench.yaml": YAML})
+CASES["url_with_path"] = case(whole=" ".join(COMMON) + " --url @URL@/v1/chat/completions --isl 20 --osl 5 --request-count 4 --concurrency 1")
 
 for name, text in (("template", TEMPLATE), ("template_streaming", STREAMED)):
     place = CASES[name]["options"].index("PLACE")
@@ -205,7 +211,7 @@ def command(name, urls):
     """The options of a case, after the name of the program."""
     asked = CASES[name]
     if "whole" in asked:
-        return ["profile", *asked["whole"].split()]
+        return ["profile", *asked["whole"].replace("@URL@", urls[0]).split()]
     options = ["profile", *COMMON, "--url", urls[0], "--endpoint-type", asked["type"]]
     if asked.get("lengths", True):
         options += LENGTHS

@@ -65,7 +65,7 @@ INPUT = (
     r"|(Total )?Input Sequence Length \(tokens\)|((Input|Total) Token Throughput|Prefill Throughput Per User) \([\w/]+\))"
 )
 # Cases without streaming.
-NOT_STREAMED = [name for name, case in cases.CASES.items() if "--streaming" not in case["options"] and "whole" not in case]
+NOT_STREAMED = [name for name, case in cases.CASES.items() if name != "yaml" and "--streaming" not in case["options"]]
 TAGS = "|".join(OURS)
 HEADERS = "|".join(map(re.escape, OURS.values()))
 ONLY_OURS, ONLY_THEIRS = "^only ours$", "^only AIPerf's$"
@@ -90,7 +90,8 @@ EXPECTED = [
     ("*", r"files/.*logs/aiperf\.log", ONLY_THEIRS, "AIPerf has a second log beside the folder of the run"),
     ("*", r"(records|raw)/.*/metadata/(worker_id|record_processor_id)/form", r"ours .*_N", "numbers in place of random suffixes"),
     ("*", r".*timeslices\.(json/timeslices|csv)/(%s)" % OVER_TIME, ONLY_THEIRS, "slices have work where it happened"),
-    ("*", r".*timeslices\.(json/timeslices|csv)/(credit_to_start_latency|effective_latency|Credit-to-Start Latency|Effective Latency \(CO-aware\))", ONLY_OURS, "in slices too"),
+    ("*", r".*timeslices\.json/timeslices/(credit_to_start|effective)_latency", ONLY_OURS, "in slices too"),
+    ("*", r".*timeslices\.csv/(Credit-to-Start Latency|Effective Latency \(CO-aware\))", ONLY_OURS, "in slices too"),
     ("*", r"(console|screen)/panel/.*", ONLY_THEIRS, "a line below the tables says it"),
     # Without streaming.
     *[
@@ -112,12 +113,13 @@ EXPECTED = [
     ("errors_streaming", r"raw/profiling error/responses", "the engine stopped", "the error event stands among the others"),
     ("*", r"(console|screen)/NVIDIA AIPerf \| Error Summary/columns", "Kind.*Stage.*Retryable", "what a failure was"),
     ("errors_nonstreaming", r"raw/profiling error/responses", "AIPerf's \\[\\]", "what came of an answer before it broke off"),
-    ("all_failed", r"files/.*|screen/.*", ONLY_OURS, "a run that failed is a result too"),
+    *[(names, r"files/.*|screen/.*", ONLY_OURS, "a run that failed is a result too") for names in ("all_failed", "timeout")],
+    ("timeout", r"files/.*/raw_records/.*", ONLY_THEIRS, "pieces of raw records of a run that failed"),
     # Cancellations.
     ("cancellation", r"raw/profiling cancelled/(status|responses)", "", "what came of an answer before it was cancelled"),
     # APIs.
-    ("messages*", r"raw/.*/request_headers", "content-type", "headers as they went out, one of a name"),
-    ("responses_streaming", r"summary/inter_chunk_latency/count", "", "response.output_text.done is no chunk"),
+    ("*messages*", r"raw/.*/request_headers", "content-type", "headers as they went out, one of a name"),
+    ("*responses*", r"summary/inter_chunk_latency/count", "", "response.output_text.done is no chunk"),
     ("*embeddings*", r".*/(output_sequence_length|Output Sequence Length \(tokens\))", ONLY_THEIRS, "there is no output to have a length"),
     *[
         (names, USAGE, ONLY_OURS, "usage is read")
@@ -147,8 +149,27 @@ EXPECTED = [
         for names in ("turns*", "sticky_sessions", "user_centric", "file_sessions")
     ],
     ("*", "exit code", "ours 2, AIPerf's 1", "what was typed wrongly has a code of its own"),
+    ("seq_dist", r"inputs\.json", "max_completion_tokens", "drawn by position"),
+    ("turns_responses", r"request/body", r"\"id\":\"msg", "replies are repeated as text, not as the server's items"),
+    ("*", r"records/.*/trace_data/(local|remote)_(ip|port)", ONLY_OURS, "known of every connection"),
     ("models_random", r"inputs\.json", "model", "drawn by position"),
     ("urls", r".*\.csv/block/URL Requests", ONLY_OURS, "results by URL"),
     ("fixed_schedule", r"summary/input_config/phases/\*/requests", ONLY_THEIRS, "the number of rows is not known when it is written"),
     ("*", r"(records|raw)/.* (error|cancelled)/metadata/request_ack_ns", "ours always|only ours", "when an answer began, for failures too"),
+    *[
+        (names, r"inputs\.json", "", "prompts are made beside the run: those that were made")
+        for names in ("duration", "rate_timeslices", "failed_threshold")
+    ],
+    # Configuration files.
+    ("yaml", r"(phase )?summary/input_config/(artifacts|otel|mlflow|wandb|datasets/\*/(entries|random_seed))", ONLY_OURS, "as of a command line"),
+    ("yaml", r"(phase )?summary/input_config/datasets/\*/name", "main.*default", "as of a command line"),
+    ("yaml", r"inputs\.json|records/conversation_id", "", "as many prompts as requests, not 100"),
+    ("yaml", r"(console|screen)/NVIDIA AIPerf \| Load: \w+", ONLY_OURS, "tables of ours"),
+    # A run that was stopped by its failures.
+    (
+        "failed_threshold",
+        r"exit code|\.aiperf_results_ready\.json|summary/(was_cancelled|incomplete_reason|error_summary/499 .*)|records/profiling cancelled",
+        "",
+        "stopped, not cancelled, and not good",
+    ),
 ]

@@ -138,9 +138,10 @@ def main():
     print("%d cases; %s" % (len(chosen), ", ".join("%d %s" % (n, what) for what, n in sorted(tally.items()))))
     print("%d expected differences, %d unexpected" % (meant, unexpected))
     if len(chosen) == len(cases.CASES):
-        for i, entry in enumerate(expected.EXPECTED):
-            if i not in used:
-                print("no longer there: %s %s" % (entry[1], entry[2]))
+        still = {expected.EXPECTED[i][1:] for i in used}
+        for entry in dict.fromkeys(entry[1:] for entry in expected.EXPECTED):
+            if entry not in still:
+                print("no longer there: %s %s (%s)" % entry)
     return 1 if unexpected else 0
 
 

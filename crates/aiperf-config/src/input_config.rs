@@ -11,6 +11,7 @@ mod endpoint;
 
 use self::endpoint::endpoint;
 use crate::options::Id;
+use crate::place::Place;
 use crate::settings::Settings;
 use crate::value::Value;
 
@@ -122,9 +123,11 @@ fn plain(value: &Value) -> Option<Json> {
         Value::Float(x) if x.is_finite() => Some(Json::from(*x)),
         Value::Float(_) => Some(Json::from("Infinity")),
         Value::Text(t) => Some(Json::from(t.as_str())),
-        Value::Ratio(ratio) => Some(
-            ratio.single().map_or_else(|| json!({"input": ratio.input, "output": ratio.output}), Json::from),
-        ),
+        // AIPerf has it as text, from a file too.
+        Value::Ratio(ratio) => {
+            let both = || json!({"input": ratio.input, "output": ratio.output});
+            Some(Json::from(ratio.single().map_or_else(both, Json::from).to_string()))
+        }
         Value::List(_)
         | Value::Headers(_)
         | Value::Extra(_)
@@ -231,7 +234,13 @@ fn dataset(settings: &Settings, entries: Option<u64>) -> Json {
     }
     copy(&mut prompts, &[(Id::Corpus, "corpus")]);
     if let Some(pairs) = settings.pairs(Id::SeqDist) {
-        let pair = |p: &Weighted<LengthPair>| json!({"isl": distribution(&p.item.isl), "osl": distribution(&p.item.osl), "probability": p.weight});
+        // AIPerf writes both of each where they come from the flag.
+        let of_flag = !matches!(settings.place(Id::SeqDist), Some(Place::File { .. }));
+        let part = |plan: &LengthPlan| match &plan.shape {
+            LengthShape::Normal { mean, stddev } if of_flag => json!({"mean": mean, "stddev": stddev}),
+            _ => distribution(plan),
+        };
+        let pair = |p: &Weighted<LengthPair>| json!({"isl": part(&p.item.isl), "osl": part(&p.item.osl), "probability": p.weight});
         put(&mut prompts, "sequence_distribution", pairs.iter().map(pair).collect::<Vec<_>>());
     }
     copy(

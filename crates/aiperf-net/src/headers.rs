@@ -1,14 +1,14 @@
 //! The head of every request, made ready once: only the two ids and the length differ from request to request.
 //!
 //! Order and names are AIPerf's: Host, User-Agent, X-Request-ID, the session header, the user's own, Authorization, Accept,
-//! Content-Type, X-Session-Affinity, Content-Length. Anthropic's API has Content-Type before the user's own, and behind them
+//! Content-Type, X-Session-Affinity, Content-Length, and Connection where none is kept. Anthropic's API has Content-Type before the user's own, and behind them
 //! x-api-key in place of Authorization, and anthropic-version. A later header of the same name (letter case ignored) replaces the
 //! earlier in its place, except that the affinity header always comes last and is always ours.
 
 use std::fmt;
 use std::io::Write as _;
 
-use aiperf_core::plan::{EndpointKind, EndpointPlan};
+use aiperf_core::plan::{ConnectionReuse, EndpointKind, EndpointPlan};
 use aiperf_core::ticket::{SessionId, UUID_LEN, Uuid};
 use aiperf_core::url::BaseUrl;
 use bytes::Bytes;
@@ -197,7 +197,7 @@ impl RequestTemplate {
         self.list.iter().map(|(name, fill)| (name.clone(), text(fill))).collect()
     }
 
-    /// Names and values as they are sent, without the two that the connection adds (Host, Content-Length).
+    /// Names and values as they are sent, without those that the connection adds (Host, Content-Length and what is behind it).
     pub(crate) fn listed(&self, request_id: Uuid, correlation_id: &SessionId) -> Vec<(String, String)> {
         let text = |fill: &Fill| match fill {
             Fill::Fixed(value) => Some(String::from_utf8_lossy(value.as_bytes()).into_owned()),
@@ -205,12 +205,13 @@ impl RequestTemplate {
             Fill::CorrelationId => Some(correlation_id.to_string()),
             Fill::Length => None,
         };
-        let own = self.list.iter().filter(|(name, _)| !name.eq_ignore_ascii_case("host"));
+        let before = self.list.iter().take_while(|(_, fill)| *fill != Fill::Length);
+        let own = before.filter(|(name, _)| !name.eq_ignore_ascii_case("host"));
         own.filter_map(|(name, fill)| Some((name.clone(), text(fill)?))).collect()
     }
 }
 
-/// The head behind its method, cut behind the name of each header that is filled in. The last one is: it is the length.
+/// The head behind its method, cut behind the name of each header that is filled in. A last one that is not has a piece without.
 fn pieces(target: &str, list: &[(String, Fill)]) -> Vec<Piece> {
     let mut pieces = Vec::new();
     let mut text = format!(" {target} HTTP/1.1").into_bytes();
@@ -224,6 +225,9 @@ fn pieces(target: &str, list: &[(String, Fill)]) -> Vec<Piece> {
                 pieces.push(Piece { text: std::mem::take(&mut text), fill: fill.clone() });
             }
         }
+    }
+    if !text.is_empty() {
+        pieces.push(Piece { text, fill: Fill::Fixed(HeaderValue::from_static("")) });
     }
     pieces
 }
@@ -271,6 +275,10 @@ fn list(plan: &EndpointPlan, url: &BaseUrl) -> Result<Vec<(String, Fill)>, NetEr
     list.retain(|(name, _)| !name.eq_ignore_ascii_case(AFFINITY));
     list.push((AFFINITY.to_owned(), Fill::CorrelationId));
     list.push((CONTENT_LENGTH.to_owned(), Fill::Length));
+    // The server is told, so that it keeps nothing for a connection that nothing comes on any more.
+    if plan.reuse == ConnectionReuse::Never && !given("connection") {
+        list.push(("Connection".to_owned(), Fill::Fixed(HeaderValue::from_static("close"))));
+    }
     Ok(list)
 }
 
@@ -406,6 +414,25 @@ mod tests {
         let sent: Vec<&str> = request.headers().keys().map(HeaderName::as_str).collect();
         let listed: Vec<String> = names(&t).iter().map(|n| n.to_ascii_lowercase()).collect();
         assert_eq!(sent, listed, "the map keeps the order");
+    }
+
+    #[test]
+    fn a_server_is_told_when_its_connection_is_not_kept() {
+        let never = |p: &mut EndpointPlan| p.reuse = ConnectionReuse::Never;
+        let t = template(never, "http://h").expect("a template");
+        let (id, session) = (Uuid::from_random(1), Uuid::from_random(2).into());
+        let head = String::from_utf8(t.head(&Method::POST, 3, id, &session)).expect("text");
+        assert!(head.ends_with("\r\nContent-Length: 3\r\nConnection: close\r\n\r\n"), "{head}");
+        assert_eq!(t.size(3, &session), head.len() as u64 + 3);
+        assert_eq!(t.sent(id, &session, 3).last(), Some(&("Connection".to_owned(), "close".to_owned())));
+        assert!(t.listed(id, &session).iter().all(|(name, _)| name != "Connection"));
+        let own = |p: &mut EndpointPlan| {
+            p.reuse = ConnectionReuse::Never;
+            p.headers = vec![("connection".into(), Secret::new("x"))];
+        };
+        let t = template(own, "http://h").expect("a template");
+        assert_eq!(value(&t, "connection"), "x");
+        assert!(t.listed(id, &session).iter().any(|(name, _)| name == "connection"));
     }
 
     #[test]
