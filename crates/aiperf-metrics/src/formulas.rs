@@ -3,7 +3,7 @@
 //! Names and meanings follow AIPerf 0.13. A result that would need a missing fact, a division by zero or a stamp before its
 //! predecessor is `None`.
 
-use aiperf_core::outcome::Outcome;
+use aiperf_core::outcome::{Finish, Outcome};
 use aiperf_core::spec_decode::SpecDecode;
 use aiperf_core::usage::Usage;
 
@@ -104,9 +104,24 @@ pub(crate) fn osl_mismatch(f: &Facts) -> Option<u64> {
     Some(u64::from(off as f64 > osl_tolerance(asked)))
 }
 
-/// Whether the answer ended before the length asked for, beyond the tolerance; `None` when one of the two is unknown.
+/// Whether the answer ended before the length asked for, beyond the tolerance; `None` when one of the two is unknown. The text alone does not
+/// tell: encoded again it can be shorter than what the model wrote, and marks of tool calls are not in it. So an answer that the server
+/// counts, or else says, to have reached its limit has not ended early.
 pub(crate) fn ended_early(f: &Facts) -> Option<bool> {
-    Some(osl_mismatch(f)? == 1 && output_sequence_length(f)? < f.requested_osl?)
+    let asked = f.requested_osl?;
+    let is_short = osl_mismatch(f)? == 1 && output_sequence_length(f)? < asked;
+    let reached = match usage(f, |u| u.completion_tokens) {
+        Some(counted) => counted as f64 >= asked as f64 - osl_tolerance(asked),
+        None => f.finish == Finish::Length,
+    };
+    Some(is_short && !reached)
+}
+
+/// Whether the answer is longer than asked for, beyond the tolerance: by the server's count, which its limit is about, or ours where it gives none.
+pub(crate) fn went_beyond(f: &Facts) -> Option<bool> {
+    let asked = f.requested_osl.filter(|n| *n > 0)?;
+    let given = usage(f, |u| u.completion_tokens).or_else(|| output_sequence_length(f))?;
+    Some(given as f64 > asked as f64 + osl_tolerance(asked))
 }
 
 pub(crate) fn spec<T>(f: &Facts, part: impl FnOnce(&SpecDecode) -> Option<T>) -> Option<T> {
@@ -175,7 +190,7 @@ fn per(what: f64, by: f64) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::facts::ChunkFact;
-    use aiperf_core::outcome::Outcome;
+    use aiperf_core::outcome::{Finish, Outcome};
     use proptest::prelude::*;
 
     /// Sent at 1 s; reasoning at +50 ms, text at +70, +70 and +130 ms; 2 reasoning and 3 answer tokens of 10 asked.
@@ -345,6 +360,51 @@ mod tests {
         assert_eq!(with(100, 106), (Some(1), Some(false)));
         assert_eq!(with(2000, 1950), (Some(0), Some(false)));
         assert_eq!(with(2000, 1949), (Some(1), Some(true)));
+    }
+
+    #[test]
+    fn an_answer_that_reached_its_limit_did_not_end_early() {
+        let with = |counted: Option<u64>, finish| {
+            let usage = counted.map(|n| Usage { completion_tokens: Some(n), ..Usage::default() });
+            let short = Facts {
+                requested_osl: Some(40),
+                output_tokens: Some(30),
+                reasoning_tokens: None,
+                usage,
+                finish,
+                ..example()
+            };
+            assert_eq!(osl_mismatch(&short), Some(1), "AIPerf's metric goes by our count alone");
+            ended_early(&short)
+        };
+        assert_eq!(with(Some(40), Finish::Length), Some(false));
+        assert_eq!(with(Some(38), Finish::ToolCalls), Some(false), "within the tolerance");
+        assert_eq!(with(Some(37), Finish::Stop), Some(true));
+        assert_eq!(with(Some(31), Finish::Length), Some(true), "the model's own limit came first");
+        assert_eq!(with(None, Finish::Length), Some(false));
+        assert_eq!(with(None, Finish::Stop), Some(true));
+        assert_eq!(with(None, Finish::Unsaid), Some(true));
+    }
+
+    #[test]
+    fn an_answer_beyond_its_limit_is_one_by_the_server_s_count() {
+        let with = |ours, counted: Option<u64>| {
+            let usage = counted.map(|n| Usage { completion_tokens: Some(n), ..Usage::default() });
+            let facts = Facts {
+                requested_osl: Some(40),
+                output_tokens: Some(ours),
+                reasoning_tokens: None,
+                usage,
+                ..example()
+            };
+            went_beyond(&facts)
+        };
+        assert_eq!(with(50, Some(40)), Some(false), "the same text, cut otherwise");
+        assert_eq!(with(30, Some(42)), Some(false), "2 tokens of 40 are within the tolerance");
+        assert_eq!(with(30, Some(43)), Some(true));
+        assert_eq!((with(42, None), with(43, None)), (Some(false), Some(true)));
+        assert_eq!(went_beyond(&Facts { requested_osl: None, ..example() }), None);
+        assert_eq!(went_beyond(&Facts { requested_osl: Some(0), ..example() }), None);
     }
 
     fn facts() -> impl Strategy<Value = Facts> {

@@ -5,7 +5,7 @@ mod slices;
 #[cfg(test)]
 mod slices_tests;
 
-use aiperf_core::outcome::Outcome;
+use aiperf_core::outcome::{Finish, Outcome};
 use aiperf_core::plan::SloPlan;
 use aiperf_core::time::ClockAnchor;
 
@@ -181,6 +181,8 @@ impl Recorder {
         if let Some(early) = formulas::ended_early(facts).filter(|_| !errors) {
             self.early.compared += 1;
             self.early.early += u64::from(early);
+            self.early.beyond += u64::from(formulas::went_beyond(facts) == Some(true));
+            self.early.stopped += u64::from(early && facts.finish == Finish::Stop);
         }
         let mut values = Vec::with_capacity(if errors { 8 } else { 64 });
         if let Some(trace) = &mut self.trace {
@@ -276,6 +278,8 @@ impl Recorder {
         }
         self.early.compared += other.early.compared;
         self.early.early += other.early.early;
+        self.early.stopped += other.early.stopped;
+        self.early.beyond += other.early.beyond;
         for (ours, theirs) in self.slos.iter_mut().zip(&other.slos) {
             ours.met += theirs.met;
         }

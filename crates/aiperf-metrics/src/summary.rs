@@ -112,13 +112,18 @@ pub struct Row {
     pub stats: Stats,
 }
 
-/// Answers that stopped before the output length asked for.
+/// Answers that stopped before the output length asked for, or went on behind it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EarlyEnds {
     /// Completed answers whose asked and given length are both known.
     pub compared: u64,
-    /// Those that are shorter than asked by more than [`osl_tolerance`](crate::osl_tolerance).
+    /// Those that are shorter than asked by more than [`osl_tolerance`](crate::osl_tolerance), and are so by the server's count too, where it
+    /// gives one; else those that did not stop at their limit.
     pub early: u64,
+    /// Those of them that the model ended, as the server says.
+    pub stopped: u64,
+    /// Answers that are longer than asked, by the server's count where it gives one.
+    pub beyond: u64,
 }
 
 /// How many whole answers ended for which reason.

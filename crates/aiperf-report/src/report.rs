@@ -81,6 +81,12 @@ impl Report<'_> {
         Some(self.targets).filter(|targets| targets.len() > 1)
     }
 
+    /// Names of the fields that the user lays over every body.
+    pub(crate) fn extra_fields(&self) -> Vec<&str> {
+        let extra = self.input_config.pointer("/endpoint/extra").and_then(Value::as_object);
+        extra.into_iter().flatten().map(|(name, _)| name.as_str()).collect()
+    }
+
     /// What was measured, if that is what this report is of.
     pub(crate) fn profiling(&self) -> Option<&Summary> {
         (!self.is_warmup).then_some(self.summary)

@@ -103,7 +103,7 @@ fn a_worked_run() {
     assert_eq!((unit.name(), values.count, values.max, values.min), ("ms", 2, 100.0, 50.0));
     assert_eq!(summary.get("inter_chunk_latency").and_then(|s| s.get("count")), Some(13.0));
     assert_eq!(summary.get("error_isl").and_then(|s| s.get("sum")), Some(100.0));
-    assert_eq!(summary.early, EarlyEnds { compared: 2, early: 1 });
+    assert_eq!(summary.early, EarlyEnds { compared: 2, early: 1, stopped: 0, beyond: 0 });
 }
 
 #[test]

@@ -663,7 +663,13 @@ impl<'b> Reader<'b> {
         } else if self.choices == 0 {
             format!("nothing in the answer has a type that the {} API knows", self.kind.name()).into()
         } else if let Some(word) = self.texts.iter().find_map(|c| c.finish_reason.as_deref()) {
-            format!("no chunk has text, reasoning or a tool call; the finish reason is \"{word}\"").into()
+            let counted = self.answer.usage.as_ref().and_then(|usage| usage.completion_tokens);
+            // An end token alone is no output that was held back.
+            let held_back = counted
+                .filter(|n| *n > 1)
+                .map_or_else(String::new, |n| format!(", and the server counts {n} output tokens"));
+            format!("no chunk has text, reasoning or a tool call; the finish reason is \"{word}\"{held_back}")
+                .into()
         } else {
             match self.kind {
                 EndpointKind::HuggingfaceGenerate => {

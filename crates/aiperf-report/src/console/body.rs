@@ -5,11 +5,12 @@ use aiperf_metrics::{
     ConsoleGroup, ErrorGroup, Finishes, Flags, LengthDifference, Limit, PhaseHealth, Row, Stats, Summary,
     Tally, verdict,
 };
+use serde_json::Value;
 
 use super::EXPORT_WIDTH;
 use super::paint::{Paint, Tone};
 use super::table::{Cell, Column, Table, wrap};
-use crate::advice::advice;
+use crate::advice::{Around, advice};
 use crate::analysis::{self, GroupTable};
 use crate::load;
 use crate::over_time;
@@ -109,7 +110,9 @@ impl Page {
                 &format!("… and {} more kinds of error in {} requests", more, count(requests)),
             );
         }
-        for text in advice(report.errors) {
+        let extra = report.extra_fields();
+        let around = Around { extra: &extra, any_answered: report.summary.tally.completed > 0 };
+        for text in advice(report.errors, around) {
             self.line(Tone::Note, &format!("What to try: {text}"));
         }
     }
@@ -459,7 +462,18 @@ fn notes(report: &Report<'_>) -> Vec<String> {
             count(early.compared),
         ));
     }
+    let ignores_eos = report.input_config.pointer("/endpoint/extra/ignore_eos") == Some(&Value::Bool(true));
+    if early.stopped > 0 && ignores_eos {
+        notes.push(format!(
+            "{} of {} answers ended before the output length asked for, by the model's own end, although ignore_eos was asked for: this \
+             API of the server does not heed it.",
+            count(early.stopped),
+            count(early.compared),
+        ));
+    }
+    notes.extend(beyond_the_limit(report));
     notes.extend(coarse_stream(summary));
+    notes.extend(side_by_side(report));
     let disagree = summary.avg("usage_discrepancy_count").unwrap_or(0.0);
     // What lies between the counts of prompts, the lengths have told.
     let told =
@@ -469,9 +483,21 @@ fn notes(report: &Report<'_>) -> Vec<String> {
         .and_then(|pct| pct.get("max"))
         .is_some_and(|max| max > 10.0);
     if disagree > 0.0 && (answers_differ || !told) {
+        // Prompts that are counted alike, but for a template around each, have shown that the tokenizer is the right one.
+        let is_its_own = report
+            .lengths()
+            .and_then(|l| l.summary.difference)
+            .is_some_and(|d| matches!(d, LengthDifference::None | LengthDifference::Constant { .. }));
+        let cause = if is_its_own {
+            "The tokenizer is the model's own, for prompts are counted alike. The server counts what an answer cost, which its text need \
+             not show: marks of tool calls and of reasoning, an end token, text that an encoder cuts otherwise. \
+             --use-server-token-count takes the server's counts."
+        } else {
+            "Check that --tokenizer is the model's own, or take the server's counts with --use-server-token-count."
+        };
         notes.push(format!(
             "In {} of {} requests our token counts and the server's differ by more than 10%: see the usage_*_diff_pct values in \
-             the records. Check that --tokenizer is the model's own, or take the server's counts with --use-server-token-count.",
+             the records. {cause}",
             count(disagree as u64),
             count(summary.tally.completed),
         ));
@@ -503,6 +529,45 @@ fn coarse_stream(summary: &Summary) -> Option<String> {
     Some(format!(
         "Chunks carry {per_chunk:.2} tokens on average, so time_to_first_token is that of several tokens, and inter_token_latency \
          ({itl:.2} ms) is too short by the share of the first chunk.{told}"
+    ))
+}
+
+/// That answers are longer than asked for: the server does not heed the field of the limit.
+fn beyond_the_limit(report: &Report<'_>) -> Option<String> {
+    let set = |path: &str| report.input_config.pointer(path);
+    let several = ["/endpoint/extra/n", "/datasets/0/prompts/batch_size"].into_iter().filter_map(set);
+    // Each of several choices has the limit for itself.
+    if several.filter_map(Value::as_u64).any(|n| n > 1) {
+        return None;
+    }
+    let early = report.summary.early;
+    // Chat is the API where none was set.
+    let is_ours = set("/endpoint/type").is_none_or(|kind| kind == "chat")
+        && set("/endpoint/use_legacy_max_tokens") != Some(&Value::Bool(true));
+    let help = if is_ours {
+        " --use-legacy-max-tokens sends max_tokens in the place of max_completion_tokens, which not every server knows."
+    } else {
+        ""
+    };
+    (early.beyond > 0).then(|| {
+        format!(
+            "{} of {} answers are longer than asked for: the server does not heed the limit.{help}",
+            count(early.beyond),
+            count(early.compared),
+        )
+    })
+}
+
+/// That answers have several choices, which a server writes side by side: what is between two tokens of the answer is not what is between two of
+/// one choice.
+fn side_by_side(report: &Report<'_>) -> Option<String> {
+    let asked = report.input_config.pointer("/endpoint/extra/n")?.as_u64().filter(|n| *n > 1)?;
+    let itl = report.summary.avg("inter_token_latency")?;
+    let choices = asked as f64;
+    Some(format!(
+        "Answers have {asked} choices each (n), written side by side. The output length is that of all of them, and inter_token_latency \
+         ({itl:.2} ms) the time between two tokens of any: between two of one choice it is about {asked} times as long ({:.2} ms).",
+        itl * choices
     ))
 }
 

@@ -23,6 +23,7 @@ mod licences;
 mod load;
 mod markers;
 mod pacing;
+mod real_servers;
 mod rebuilt;
 mod regressions;
 mod rendered;
