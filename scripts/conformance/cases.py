@@ -16,6 +16,11 @@ ROWS = "".join('{"text": "%s", "output_length": %d}\n' % (text, tokens) for text
 ])
 TIMES = "".join('{"timestamp": %d, "text": "Question %d of the river at its time.", "output_length": 6}\n' % (i * 60, i) for i in range(8))
 SESSIONS = "".join('{"session_id": "s%d", "text": "Row %d of a session by the river.", "output_length": 5}\n' % (i // 2, i) for i in range(6))
+TURNS = "".join(
+    '{"session_id": "s%d", "turns": [{"role": "system", "text": "Be brief, number %d."}, {"text": "Where does the river turn?", "output_length": 5}, '
+    '{"text": "And who carries the light?", "delay": 20}]}\n' % (i, i)
+    for i in range(3)
+)
 # Without white space, as AIPerf sends them again.
 BODY = '{"model":"mock-model","messages":[{"role":"user","content":"Body %d of the river."}],"max_completion_tokens":7'
 BODIES = "".join(BODY % i + "}\n" for i in range(4))
@@ -140,6 +145,9 @@ CASES = {
     # Options.
     "extra_inputs": case("--streaming --extra-inputs temperature:0.7 --extra-inputs top_p:1 --extra-inputs ignore_eos:true --extra-inputs stop:null " + TEN),
     "extra_inputs_json": with_values(TEN, "--extra-inputs", '{"min_tokens": 5, "response_format": {"type": "text"}, "seed": 7}'),
+    "extra_inputs_types": with_values(
+        TEN, *[part for text in ("a:1e3", "b:True", "c:007", "d:None", "e:1.50", "f:-3", "g:x:y") for part in ("--extra-inputs", text)]
+    ),
     "headers": with_values("--streaming --export-level raw " + TEN, "-H", "X-Team: bridge one", "-H", "X-Trace:abc"),
     "api_key": case("--streaming --api-key sk-river-1234 --export-level raw " + TEN),
     "api_key_messages": case("--api-key sk-river-1234 --export-level raw " + TEN, type="messages"),
@@ -163,6 +171,12 @@ CASES = {
         lengths=False,
         texts="exact",
         files={"rows.jsonl": SESSIONS},
+    ),
+    "file_turns": case(
+        "--streaming --input-file rows.jsonl --custom-dataset-type multi_turn --concurrency 1 --num-sessions 3 --export-level raw",
+        lengths=False,
+        texts="exact",
+        files={"rows.jsonl": TURNS},
     ),
     "fixed_schedule": case(
         "--streaming --input-file rows.jsonl --custom-dataset-type single_turn --fixed-schedule --fixed-schedule-auto-offset",

@@ -146,9 +146,10 @@ EXPECTED = [
     ],
     *[
         (names, "records/session_num", "", "the number of the session, not of the request")
-        for names in ("turns*", "sticky_sessions", "user_centric", "file_sessions")
+        for names in ("turns*", "sticky_sessions", "user_centric", "file_sessions", "file_turns")
     ],
-    ("*", "exit code", "ours 2, AIPerf's 1", "what was typed wrongly has a code of its own"),
+    ("file_turns", r"inputs\.json", "role.*user.*role.*system", "a later turn's own part alone"),
+    ("bad_option", "exit code", "ours 2, AIPerf's 1", "what was typed wrongly has a code of its own"),
     ("seq_dist", r"inputs\.json", "max_completion_tokens", "drawn by position"),
     ("turns_responses", r"request/body", r"\"id\":\"msg", "replies are repeated as text, not as the server's items"),
     ("*", r"records/.*/trace_data/(local|remote)_(ip|port)", ONLY_OURS, "known of every connection"),
