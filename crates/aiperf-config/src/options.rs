@@ -303,8 +303,8 @@ options! {
     InputFile(&["input-file"], "dataset.path", Kind::Path, Default::Absent, Group::Dataset,
         "File of your own prompts, JSONL.");
     DatasetFormat(&["custom-dataset-type"], "dataset.format", Kind::Choice {
-            words: &["single_turn", "multi_turn", "raw_payload"],
-            later: &["random_pool", "mooncake_trace", "bailian_trace", "burst_gpt_trace", "baseten_trace",
+            words: &["single_turn", "multi_turn", "mooncake_trace", "raw_payload"],
+            later: &["random_pool", "bailian_trace", "burst_gpt_trace", "baseten_trace",
                 "sagemaker_data_capture", "dag_jsonl", "inputs_json", "weka_trace", "tracelab",
                 "speed_bench_qualitative", "speed_bench_coding", "speed_bench_humanities", "speed_bench_math",
                 "speed_bench_multilingual", "speed_bench_qa", "speed_bench_rag", "speed_bench_reasoning", "speed_bench_roleplay",
@@ -312,8 +312,11 @@ options! {
                 "speed_bench_throughput_2k", "speed_bench_throughput_8k", "speed_bench_throughput_16k",
                 "speed_bench_throughput_32k"],
         }, Default::Said("told by the first row"), Group::Dataset, "Form of the input file: one request per row; the turns of a conversation per row, each sent behind those before it and the \
-         server's answers (multi_turn); or one whole request body per row, sent as it is (raw_payload; of a folder each JSONL file is a \
+         server's answers (multi_turn); the length and blocks of one request per row (mooncake_trace); or one whole request body per row, sent as it is (raw_payload; of a folder each JSONL file is a \
          conversation).");
+    BlockSize(&["isl-block-size", "prompt-input-tokens-block-size", "synthetic-input-tokens-block-size"], "dataset.block_size",
+        count(1, TOKENS), Default::Said("512, Mooncake's own"), Group::Dataset,
+        "Tokens of a block of a trace, which its hash_ids name.") also(&["dataset.prompts.block_size"]);
     NoFixedSchedule(&["no-fixed-schedule"], "dataset.ignore_timestamps", Kind::Bool, Default::Is("false"), Group::Dataset,
         "Send rows that carry timestamps by the load options in place of their timestamps.");
 

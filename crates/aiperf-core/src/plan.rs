@@ -435,6 +435,10 @@ pub struct FilePlan {
     pub format: FileFormat,
     /// Output length for rows that give none.
     pub osl: Option<LengthPlan>,
+    /// What texts are cut from for rows that give a length in the place of a text.
+    pub corpus: CorpusPlan,
+    /// Tokens of a block of such rows; `None` is what the form has.
+    pub block: Option<usize>,
     /// Most conversations taken from it; `None` takes all.
     pub entries: Option<usize>,
     /// Rows with timestamps are sent by the phase's own pacing instead.
@@ -452,6 +456,8 @@ pub enum FileFormat {
     SingleTurn,
     /// Turns of one conversation per JSONL row.
     MultiTurn,
+    /// Lengths and blocks of one request per JSONL row.
+    Mooncake,
 }
 
 /// How tokens are counted.

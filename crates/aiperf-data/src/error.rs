@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::blocks::BlocksError;
+
 /// Why a workload cannot be opened or a conversation cannot be made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -147,6 +149,12 @@ pub enum DataError {
     /// Prompts are made to a length in tokens, and there is nothing to count with.
     #[error("synthetic prompts need a tokenizer")]
     NoTokenizer,
+    /// Texts of a trace are made to a length in tokens, and there is nothing to count with.
+    #[error(
+        "the rows of a trace give lengths in tokens, which texts are made to with a tokenizer: without --use-server-token-count, or with \
+         --custom-dataset-type mooncake_trace, there is one"
+    )]
+    NoTokenizerForTrace,
     /// The tokenizer has no tokens to make texts of.
     #[error("tokenizer '{tokenizer}' has no ordinary tokens to make random prompts of")]
     NoVocabulary {
@@ -265,6 +273,43 @@ pub enum RowProblem {
         /// What is wrong with it.
         problem: Box<RowProblem>,
     },
+    /// What is sent is said in no way, or in several.
+    #[error(
+        "'input_length', 'text_input', 'messages' or 'payload' says what is sent, and {}",
+        if found.is_empty() { "none of them is there".to_owned() } else { format!("there is more than one: '{found}'") }
+    )]
+    Sources {
+        /// Those that are there.
+        found: String,
+    },
+    /// A field without the one that it says something about.
+    #[error("'{field}' is there without '{with}', which it belongs to")]
+    OnlyWith {
+        /// The field.
+        field: &'static str,
+        /// The other.
+        with: &'static str,
+    },
+    /// Blocks and length contradict each other.
+    #[error("{0}; --isl-block-size says how many tokens a block has")]
+    Blocks(BlocksError),
+    /// Messages for an API that takes none.
+    #[error(
+        "holds messages, which requests of the endpoint type {api} do not have; --endpoint-type chat has them"
+    )]
+    NoMessages {
+        /// The type of endpoint.
+        api: &'static str,
+    },
+    /// Whole requests and parts of a conversation in one session.
+    #[error(
+        "the session has rows with messages or whole bodies and rows with texts or lengths; a session has either, or the rows are in \
+         sessions of their own"
+    )]
+    MixedRows,
+    /// A marker for a body that is sent as it is.
+    #[error("the row holds a whole body, which is sent as it is: a --cache-bust marker has no place in it")]
+    MarkedBody,
     /// A conversation of nothing.
     #[error("'turns' holds no turn")]
     NoTurns,

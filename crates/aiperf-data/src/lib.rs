@@ -71,15 +71,9 @@ pub fn open(
         }
         DatasetPlan::File(set) => match set.format {
             FileFormat::RawPayload => Ok(Arc::new(file::RawPayloads::open(plan, set)?)),
-            FileFormat::Detect => {
-                let file::Detected { form, note } = file::detect(&set.path)?;
-                Ok(Arc::new(file::RecordFile::open(plan, set, form, &context)?.told(note)))
-            }
-            FileFormat::SingleTurn => {
-                Ok(Arc::new(file::RecordFile::open(plan, set, file::Form::SingleTurn, &context)?))
-            }
-            FileFormat::MultiTurn => {
-                Ok(Arc::new(file::RecordFile::open(plan, set, file::Form::MultiTurn, &context)?))
+            _ => {
+                let (form, note) = file::form_of(set)?;
+                Ok(Arc::new(file::RecordFile::open(plan, set, form, tokenizer, &context)?.told(note)))
             }
         },
     }

@@ -69,6 +69,8 @@ pub enum WorkloadKind {
     SingleTurn,
     /// A file of conversations.
     MultiTurn,
+    /// A trace of lengths and blocks.
+    Mooncake,
     /// Bodies of requests.
     RawPayload,
 }
@@ -80,6 +82,7 @@ impl WorkloadKind {
             Self::Synthetic => "synthetic",
             Self::SingleTurn => "single_turn",
             Self::MultiTurn => "multi_turn",
+            Self::Mooncake => "mooncake_trace",
             Self::RawPayload => "raw_payload",
         }
     }

@@ -35,7 +35,8 @@ impl Resolver<'_> {
 
     /// Whether anything is counted here at all: the lengths of prompts made here, or what is sent and answered.
     pub(super) fn counts_tokens(&self) -> bool {
-        !(self.settings.is_on(Id::ServerTokenCount) && self.settings.has(Id::InputFile))
+        let is_trace = self.settings.text(Id::DatasetFormat).is_some_and(|form| form == "mooncake_trace");
+        !(self.settings.is_on(Id::ServerTokenCount) && self.settings.has(Id::InputFile)) || is_trace
     }
 
     pub(super) fn verify_lengths(&mut self) -> VerifyLengths {

@@ -64,6 +64,7 @@ impl Resolver<'_> {
                 });
             }
             self.needs(Id::DatasetFormat, "--input-file", "it says what form the file has");
+            self.needs(Id::BlockSize, "--input-file", "it says how long the blocks of a trace are");
             return Some(DatasetPlan::Synthetic(self.synthetic(osl)));
         };
         if let (Some(("synthetic", first)), Some(second)) = (declared, self.place(Id::InputFile)) {
@@ -73,19 +74,31 @@ impl Resolver<'_> {
                 why: "prompts come from the file or are made here; change the type or drop the file",
             });
         }
+        let format = match self.settings.text(Id::DatasetFormat).unwrap_or_default() {
+            "raw_payload" => FileFormat::RawPayload,
+            "single_turn" => FileFormat::SingleTurn,
+            "multi_turn" => FileFormat::MultiTurn,
+            "mooncake_trace" => FileFormat::Mooncake,
+            _ => FileFormat::Detect,
+        };
         for id in SYNTHETIC {
+            // Texts of a trace are cut from a corpus too.
+            if *id == Id::Corpus && format == FileFormat::Mooncake {
+                continue;
+            }
             self.exclude(
                 *id,
                 Id::InputFile,
                 "the prompts of a file are sent as they are; drop one of the two",
             );
         }
-        let format = match self.settings.text(Id::DatasetFormat).unwrap_or_default() {
-            "raw_payload" => FileFormat::RawPayload,
-            "single_turn" => FileFormat::SingleTurn,
-            "multi_turn" => FileFormat::MultiTurn,
-            _ => FileFormat::Detect,
-        };
+        if format == FileFormat::Mooncake && self.corpus() == CorpusPlan::Random {
+            let allowed = "sonnet or coding: random tokens have no words by which equal blocks stay equal";
+            self.bad(Id::Corpus, "'random'".to_owned(), allowed);
+        }
+        if !matches!(format, FileFormat::Mooncake | FileFormat::Detect) {
+            self.needs(Id::BlockSize, "--custom-dataset-type mooncake_trace", "no other form has blocks");
+        }
         if format == FileFormat::RawPayload {
             self.refuse_around_payloads();
         }
@@ -94,6 +107,8 @@ impl Resolver<'_> {
             path,
             format,
             osl,
+            corpus: self.corpus(),
+            block: self.settings.int(Id::BlockSize).map(|n| n as usize),
             entries: self.settings.int(Id::Entries).map(|n| usize::try_from(n).unwrap_or(usize::MAX)),
             ignore_timestamps: self.settings.is_on(Id::NoFixedSchedule),
         }))

@@ -2,26 +2,37 @@
 
 use std::path::Path;
 
+use aiperf_core::plan::{FileFormat, FilePlan};
 use serde_json::{Map, Value};
 
 use super::lines;
+use super::mooncake::BLOCK;
 use super::record::Form;
 use crate::error::DataError;
 
-/// A form, and what showed it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Detected {
-    pub(crate) form: Form,
-    /// One line for the user; none where it is the form that files have anyway.
-    pub(crate) note: Option<String>,
+/// A form, and what showed it: one line for the user, none where it is the form that files have anyway.
+type Detected = (Form, Option<String>);
+
+/// The form of a file, as the user says it or the file shows it.
+pub(crate) fn form_of(set: &FilePlan) -> Result<Detected, DataError> {
+    let named = match set.format {
+        FileFormat::Detect | FileFormat::RawPayload => return detect(&set.path, set.block),
+        FileFormat::SingleTurn => Form::SingleTurn,
+        FileFormat::MultiTurn => Form::MultiTurn,
+        FileFormat::Mooncake => mooncake(set.block),
+    };
+    Ok((named, None))
 }
 
+fn mooncake(block: Option<usize>) -> Form {
+    Form::Mooncake { block: block.unwrap_or(BLOCK) }
+}
+
+/// Keys of a trace of lengths.
+const TRACE: [&str; 3] = ["hash_ids", "input_length", "text_input"];
 /// Forms that are told by a key of theirs, and have to be named by the user: they are not made of texts, or not read yet.
-const OTHERS: [(&str, &str); 8] = [
+const OTHERS: [(&str, &str); 5] = [
     ("messages", "raw_payload"),
-    ("hash_ids", "mooncake_trace"),
-    ("input_length", "mooncake_trace"),
-    ("text_input", "mooncake_trace"),
     ("chat_id", "bailian_trace"),
     ("captureData", "sagemaker_data_capture"),
     ("payloads", "inputs_json"),
@@ -29,24 +40,33 @@ const OTHERS: [(&str, &str); 8] = [
 ];
 
 /// Looks at the first row of the file at `path`. What is no row at all is left to the reader of the form, which says what is wrong.
-pub(crate) fn detect(path: &Path) -> Result<Detected, DataError> {
-    let plain = Detected { form: Form::SingleTurn, note: None };
+fn detect(path: &Path, block: Option<usize>) -> Result<Detected, DataError> {
+    let plain = (Form::SingleTurn, None);
     let file = lines::open(path)?;
     let Some((number, first)) = lines::first(path, &file)? else { return Ok(plain) };
     let Ok(row) = serde_json::from_slice::<Map<String, Value>>(&first) else { return Ok(plain) };
-    let talk = |why: &str| Detected {
-        form: Form::MultiTurn,
-        note: Some(format!(
-            "{}: read as multi_turn, for {why} in line {number}; --custom-dataset-type says otherwise",
-            path.display()
-        )),
+    let read_as = |form: Form, why: &str| {
+        let (file, name) = (path.display(), form.kind().name());
+        let note = format!(
+            "{file}: read as {name}, for {why} in line {number}; --custom-dataset-type says otherwise"
+        );
+        Ok((form, Some(note)))
     };
     let has = |key: &str| row.get(key).is_some_and(|value| !value.is_null());
     match row.get("type").and_then(Value::as_str) {
-        Some("multi_turn") => return Ok(talk("its type says so")),
+        Some("multi_turn") => return read_as(Form::MultiTurn, "its type says so"),
+        Some("mooncake_trace") => return read_as(mooncake(block), "its type says so"),
         Some("single_turn") => return Ok(plain),
-        _ if row.get("turns").is_some_and(Value::is_array) => return Ok(talk("there is a list of 'turns'")),
+        _ if row.get("turns").is_some_and(Value::is_array) => {
+            return read_as(Form::MultiTurn, "there is a list of 'turns'");
+        }
         _ => {}
+    }
+    if !has("chat_id")
+        && !has("round_index")
+        && let Some(key) = TRACE.into_iter().find(|key| has(key))
+    {
+        return read_as(mooncake(block), &format!("there is '{key}'"));
     }
     let is_text = has("text") || has("texts");
     match OTHERS.into_iter().find(|(key, _)| has(key)).filter(|_| !is_text) {
@@ -65,13 +85,14 @@ mod tests {
         let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
         file.write_all(bytes.as_bytes()).expect("written");
         let path = file.path().display().to_string();
-        let found = detect(file.path()).map_err(|error| error.to_string().replace(&path, ""));
-        found.map(|found| (found.form, found.note.is_some()))
+        let found = detect(file.path(), Some(8)).map_err(|error| error.to_string().replace(&path, ""));
+        found.map(|(form, note)| (form, note.is_some()))
     }
 
     #[test]
     fn the_first_row_tells() {
         let (single, talk) = (Ok((Form::SingleTurn, false)), Ok((Form::MultiTurn, true)));
+        let trace = Ok((Form::Mooncake { block: 8 }, true));
         for (bytes, wanted) in [
             ("", &single),
             ("\n\nhello\n", &single),
@@ -82,6 +103,8 @@ mod tests {
             ("{}", &single),
             ("\n{\"turns\":[{\"text\":\"a\"}]}", &talk),
             ("{\"type\":\"multi_turn\"}", &talk),
+            ("{\"timestamp\":0,\"input_length\":5,\"hash_ids\":[]}", &trace),
+            ("{\"text_input\":\"a\"}", &trace),
         ] {
             assert_eq!(&found(bytes), wanted, "{bytes}");
         }

@@ -128,6 +128,11 @@ impl Grouper {
         if self.sessions.is_empty() { self.rows } else { self.turns.len() }
     }
 
+    /// The conversation of the row that was added last.
+    pub(crate) fn last(&self) -> usize {
+        self.of_row.last().copied().unwrap_or_else(|| self.rows.saturating_sub(1))
+    }
+
     /// Adds the next row.
     pub(crate) fn push(&mut self, session: Option<String>) -> Result<(), RowProblem> {
         let row = self.rows;

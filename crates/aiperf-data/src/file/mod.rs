@@ -1,16 +1,18 @@
 //! The user's own prompts. A format is a file of this folder.
 
 mod detect;
+mod grown;
 mod index;
 mod lines;
+mod mooncake;
 mod ranked;
 mod raw_payload;
 mod record;
 mod records;
 mod row;
+mod scan;
 mod starts;
 
-pub(crate) use detect::{Detected, detect};
+pub(crate) use detect::form_of;
 pub(crate) use raw_payload::RawPayloads;
-pub(crate) use record::Form;
 pub(crate) use records::RecordFile;

@@ -253,7 +253,7 @@ impl Workload for RawPayloads {
 mod tests {
     use std::sync::Arc;
 
-    use aiperf_core::plan::{DatasetPlan, FileFormat};
+    use aiperf_core::plan::{CorpusPlan, DatasetPlan, FileFormat};
     use proptest::prelude::*;
 
     use super::*;
@@ -273,6 +273,8 @@ mod tests {
             path: path.to_owned(),
             format: FileFormat::RawPayload,
             osl: None,
+            corpus: CorpusPlan::Sonnet,
+            block: None,
             entries,
             ignore_timestamps: false,
         };

@@ -1,8 +1,10 @@
 //! What a line of a file of prompts holds, in each of the forms that are made of rows with texts.
 
 use aiperf_core::conversation::ContextMode;
+use aiperf_core::plan::EndpointKind;
 use serde_json::Value;
 
+use super::mooncake;
 use super::row::{Placed, Row, broken, shown, string};
 use crate::error::RowProblem;
 use crate::workload::WorkloadKind;
@@ -14,6 +16,11 @@ pub(crate) enum Form {
     SingleTurn,
     /// `multi_turn`: a line is turns of a conversation, each behind the turns and answers before it; lines of one session go on.
     MultiTurn,
+    /// `mooncake_trace`: a line is a request of a length, in blocks; lines of one session go on.
+    Mooncake {
+        /// Tokens of a block.
+        block: usize,
+    },
 }
 
 /// A line.
@@ -32,19 +39,21 @@ impl Form {
         match self {
             Self::SingleTurn => WorkloadKind::SingleTurn,
             Self::MultiTurn => WorkloadKind::MultiTurn,
+            Self::Mooncake { .. } => WorkloadKind::Mooncake,
         }
     }
 
     pub(super) const fn context(self) -> ContextMode {
         match self {
             Self::SingleTurn => ContextMode::SelfContained,
-            Self::MultiTurn => ContextMode::History,
+            Self::MultiTurn | Self::Mooncake { .. } => ContextMode::History,
         }
     }
 
-    /// Reads a line without its line end.
-    pub(super) fn parse(self, line: &[u8]) -> Result<Record, Placed> {
+    /// Reads a line without its line end, for requests of the type `api`.
+    pub(super) fn parse(self, line: &[u8], api: EndpointKind) -> Result<Record, Placed> {
         match self {
+            Self::Mooncake { block } => mooncake::parse(line, api, block),
             Self::SingleTurn => {
                 let mut row = Row::parse(line)?;
                 let (session_id, unknown) = (row.session_id.take(), std::mem::take(&mut row.unknown));

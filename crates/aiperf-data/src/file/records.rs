@@ -6,30 +6,30 @@
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use aiperf_core::conversation::{ContextMode, Conversation, Marker, Turn};
+use aiperf_core::conversation::{ContextMode, Conversation, Marker, Turn, TurnLength};
 use aiperf_core::plan::{EndpointKind, FilePlan, LengthPlan, Plan};
-use aiperf_core::text::for_terminal;
 use aiperf_rng::{Key, Stream};
-use serde_json::{Map, Value};
+use aiperf_tokens::Tokenizer;
+use serde_json::{Map, Value, json};
 
-use super::index::{Grouper, Groups, MOST_TURNS, Rows};
+use super::grown::{Grown, Part};
+use super::index::{Groups, MOST_TURNS, Rows};
 use super::lines;
-use super::ranked::Fitness;
+use super::mooncake::History;
 use super::record::{Form, Record};
-use super::row::{Placed, Row};
+use super::row::Row;
+use super::scan::{LengthsSeen, Scan, SeenRow};
 use super::starts::Starts;
 use crate::OpenContext;
+use crate::blocks::{BlockTexts, Blocks};
 use crate::error::{DataError, RowProblem};
 use crate::markers::Marking;
 use crate::models::Models;
 use crate::spread::draw_length;
 use crate::workload::{Visit, Workload, WorkloadFacts};
-
-/// Most unknown keys named.
-const MOST_NAMED: usize = 8;
 
 /// Conversations of a checked file.
 #[derive(Debug)]
@@ -41,6 +41,10 @@ pub(crate) struct RecordFile {
     groups: Groups,
     /// Turns of conversations, where rows may hold several.
     turns: Option<Turns>,
+    /// Makes the texts of rows that give a length.
+    texts: Option<Lengths>,
+    /// How the rows of each conversation of a trace go together.
+    histories: Vec<History>,
     models: Models,
     osl: Option<LengthPlan>,
     outputs: Stream,
@@ -56,6 +60,18 @@ pub(crate) struct RecordFile {
     begins: Starts,
     is_timed: bool,
     ignore_timestamps: bool,
+}
+
+/// What texts of a length are made with.
+#[derive(Debug)]
+struct Lengths {
+    texts: BlockTexts,
+    /// Keeps the ids of this file apart from those of others.
+    scope: String,
+    /// Tokens of a block.
+    block: usize,
+    /// Lengths are those of texts, not of what a chat template makes of them.
+    is_bare: bool,
 }
 
 /// How many turns conversations have, where that is not how many rows they have.
@@ -98,21 +114,13 @@ impl Turns {
     }
 }
 
-/// What the pass keeps of a row that may hold several turns.
-#[derive(Debug, Clone, Copy)]
-struct SeenRow {
-    turns: u16,
-    is_instruction: bool,
-    /// Of its first two turns.
-    is_system: [bool; 2],
-}
-
 impl RecordFile {
     /// Checks and indexes the file.
     pub(crate) fn open(
         plan: &Plan,
         set: &FilePlan,
         form: Form,
+        tokenizer: Option<Arc<dyn Tokenizer>>,
         context: &OpenContext<'_>,
     ) -> Result<Self, DataError> {
         let models = Models::new(plan)?;
@@ -121,15 +129,22 @@ impl RecordFile {
         }
         let path = set.path.clone();
         let file = lines::open(&path)?;
-        let mut scan = Scan::new(&path, form, set.ignore_timestamps, plan.endpoint.kind);
+        let marking = plan.cache_bust.as_ref().map(|plan| Marking::new(plan, context.run_id));
+        let mut scan = Scan::new(&path, form, set.ignore_timestamps, plan.endpoint.kind, marking.is_some());
         scan.whole(&file)?;
-        let told = scan.untimed_note().into_iter().chain(scan.fitness.notes(&path));
-        let told: Vec<String> = told.collect();
-        let Scan { rows, grouper, unknown, more_unknown, replaces_messages, begins, is_timed, seen, .. } =
-            scan;
+        let notes = scan.notes();
+        let histories = scan.histories();
+        let Scan { rows, grouper, replaces_messages, begins, is_timed, seen, lengths, .. } = scan;
+        let texts = lengths
+            .map(|LengthsSeen { block, scope }| {
+                let tokenizer = tokenizer.ok_or(DataError::NoTokenizerForTrace)?;
+                let texts = BlockTexts::new(set.corpus, plan.seed, tokenizer);
+                Ok(Lengths { texts, scope, block, is_bare: !plan.chat_template })
+            })
+            .transpose()?;
         let groups = grouper.finish(set.entries);
         let turns = match form {
-            Form::SingleTurn => None,
+            Form::SingleTurn | Form::Mooncake { .. } => None,
             Form::MultiTurn => {
                 let takes_system = plan.endpoint.kind.traits().has_system;
                 Some(Turns::of(&groups, &seen, takes_system).map_err(|index| {
@@ -144,15 +159,17 @@ impl RecordFile {
         Ok(Self {
             form,
             turns,
+            texts,
+            histories,
             file: Mutex::new(file),
             system: plan.system_prompt.clone(),
-            marking: plan.cache_bust.as_ref().map(|plan| Marking::new(plan, context.run_id)),
+            marking,
             rows,
             groups,
             models,
             osl: set.osl.clone(),
             outputs: Key::new(plan.seed).purpose("dataset.turn.max_tokens"),
-            notes: unknown_note(form, &unknown, more_unknown, &path).into_iter().chain(told).collect(),
+            notes,
             path,
             api: plan.endpoint.kind,
             laid_over: plan.endpoint.extra.clone(),
@@ -180,25 +197,74 @@ impl RecordFile {
             file.read_exact(&mut line).map_err(read)?;
         }
         self.form
-            .parse(line.trim_ascii())
+            .parse(line.trim_ascii(), self.api)
             .map_err(|placed| lines::placed_error(&self.path, self.rows.line(row), placed))
     }
 
-    fn turn(&self, row: Row, number: u64) -> Turn {
+    fn turn(&self, row: Row, number: u64) -> Result<Turn, DataError> {
         let max_tokens = row
             .output_length
             .or_else(|| self.osl.as_ref().map(|osl| draw_length(osl, &mut self.outputs.at(number))));
-        Turn {
+        let (mut texts, mut length) = (row.texts, None);
+        if let (Some(made), Some(lengths)) = (&row.made, &self.texts) {
+            texts = vec![lengths.texts.text(&lengths.scope, number, made.blocks(lengths.block))?];
+            let tokens = made.tokens as u64;
+            // A marker, or a field in the place of messages, makes it longer.
+            let is_known = lengths.is_bare && self.marking.is_none() && !self.api.is_replaced_by(&row.extra);
+            length = is_known.then_some(TurnLength { asked: tokens, made: tokens });
+        }
+        Ok(Turn {
             model: self.models.of_turn(number).to_owned(),
             role: row.role,
-            texts: row.texts,
+            texts,
             groups: row.groups,
+            payload: row.payload,
             max_tokens,
             delay_ns: row.delay_ns,
             at_ns: row.at_ns.filter(|_| !self.ignore_timestamps),
             extra: row.extra,
-            length: None,
-            ..Turn::default()
+            length,
+        })
+    }
+
+    /// How the turns of a conversation go together.
+    fn context(&self, index: usize) -> ContextMode {
+        match self.histories.get(index) {
+            Some(History::Whole | History::Grows) => ContextMode::SelfContained,
+            Some(History::Adds) | None => self.form.context(),
+        }
+    }
+
+    /// Puts the messages of a row that holds its history into the row, for an API that has messages.
+    fn tell_apart(&self, row: &mut Row, number: u64, grown: &mut Grown) -> Result<(), DataError> {
+        let (Some(made), Some(lengths), Some(field)) = (&row.made, &self.texts, self.api.messages_field())
+        else {
+            return Ok(());
+        };
+        let parts = grown.next(made, row.output_length, lengths.block);
+        if parts.len() < 2 {
+            return Ok(());
+        }
+        let message = |part: Part| -> Result<Value, DataError> {
+            let blocks = Blocks { tokens: part.tokens, size: lengths.block, ids: &made.ids[part.ids] };
+            let text = lengths.texts.text(&lengths.scope, number, blocks)?;
+            Ok(json!({"role": if part.is_reply { "assistant" } else { "user" }, "content": text}))
+        };
+        let messages = parts.into_iter().map(message).collect::<Result<Vec<_>, _>>()?;
+        row.made = None;
+        row.extra.insert(field.to_owned(), Value::Array(messages));
+        Ok(())
+    }
+
+    /// The system message, where messages of the user's own stand in the place of ours and it is one of them.
+    fn with_system(&self, row: &mut Row) {
+        let (Some(system), EndpointKind::Chat) = (&self.system, self.api) else { return };
+        let Some(Value::Array(messages)) = row.extra.get_mut("messages") else { return };
+        let first = messages.first().filter(|m| m["role"] == "system").and_then(|m| m["content"].as_str());
+        // One message, for many servers take no second.
+        match first.map(|own| [system, "\n\n", own].concat()) {
+            Some(both) => messages[0]["content"] = Value::String(both),
+            None => messages.insert(0, json!({"role": "system", "content": system})),
         }
     }
 
@@ -227,17 +293,25 @@ impl Workload for RecordFile {
         let mut instructs = self.turns.as_ref().is_some_and(|turns| turns.has_instruction[index]);
         let mut turns = Vec::with_capacity(self.turn_count(index));
         let (mut id, mut system) = (None, self.system.clone());
+        let context = self.context(index);
+        let mut grown = (self.histories.get(index) == Some(&History::Grows)).then(Grown::default);
         for row in rows {
             let record = self.record(row)?;
             id = id.or(record.session_id);
-            for row in record.turns {
+            for mut row in record.turns {
                 if std::mem::take(&mut instructs) {
                     let own = row.texts.join("\n");
                     // One message, for many servers take no second.
                     system =
                         Some(system.map_or_else(|| own.clone(), |given| [&given, "\n\n", &own].concat()));
                 } else {
-                    turns.push(self.turn(row, number));
+                    if let Some(grown) = &mut grown {
+                        self.tell_apart(&mut row, number, grown)?;
+                    }
+                    if !self.histories.is_empty() {
+                        self.with_system(&mut row);
+                    }
+                    turns.push(self.turn(row, number)?);
                     number += 1;
                 }
             }
@@ -249,12 +323,12 @@ impl Workload for RecordFile {
                 Some(system) if marker.target.wants_system() => *system = marker.put(system),
                 _ => {
                     // A turn that goes on has the first one's marker before it.
-                    let requests = if self.form.context() == ContextMode::History { 1 } else { turns.len() };
+                    let requests = if context == ContextMode::History { 1 } else { turns.len() };
                     turns.iter_mut().take(requests).for_each(|turn| self.mark(turn, marker));
                 }
             }
         }
-        Ok(Conversation { id, context: self.form.context(), system, user_context: None, turns, marker })
+        Ok(Conversation { id, context, system, user_context: None, turns, marker })
     }
 
     fn is_marked(&self) -> bool {
@@ -286,135 +360,6 @@ impl Workload for RecordFile {
             notes: self.notes.clone(),
         }
     }
-}
-
-/// The pass over the file when it is opened.
-struct Scan<'a> {
-    path: &'a Path,
-    form: Form,
-    ignore_timestamps: bool,
-    api: EndpointKind,
-    fitness: Fitness,
-    rows: Rows,
-    grouper: Grouper,
-    /// Unknown keys and the line of their first appearance.
-    unknown: Vec<(String, u64)>,
-    /// Unknown keys that were not kept.
-    more_unknown: bool,
-    replaces_messages: bool,
-    begins: Starts,
-    /// The first row has a timestamp.
-    is_timed: bool,
-    /// Line of the first timestamp.
-    first_timed: Option<u64>,
-    /// Of each row, where rows may hold several turns.
-    seen: Vec<SeenRow>,
-}
-
-impl<'a> Scan<'a> {
-    fn new(path: &'a Path, form: Form, ignore_timestamps: bool, api: EndpointKind) -> Self {
-        Self {
-            path,
-            form,
-            ignore_timestamps,
-            api,
-            fitness: Fitness::new(api),
-            rows: Rows::default(),
-            grouper: Grouper::default(),
-            unknown: Vec::new(),
-            more_unknown: false,
-            replaces_messages: false,
-            begins: Starts::default(),
-            is_timed: false,
-            first_timed: None,
-            seen: Vec::new(),
-        }
-    }
-
-    fn whole(&mut self, file: &File) -> Result<(), DataError> {
-        let path = self.path;
-        lines::each(path, file, |line| {
-            self.line(line.number, line.row()).map_err(|placed| line.error(path, placed))?;
-            self.rows.push(line.number, line.start, line.end);
-            Ok(())
-        })?;
-        if self.rows.len() == 0 {
-            return Err(DataError::EmptyFile { path: self.path.to_owned() });
-        }
-        Ok(())
-    }
-
-    fn line(&mut self, number: u64, row: &[u8]) -> Result<(), Placed> {
-        let record = self.form.parse(row)?;
-        if record.turns.len() > MOST_TURNS {
-            let session = record.session_id.unwrap_or_else(|| format!("of line {number}"));
-            return Err((None, RowProblem::TooManyTurns { session, max: MOST_TURNS }));
-        }
-        for row in &record.turns {
-            self.fitness.check(row, number).map_err(|problem| (None, problem))?;
-            self.replaces_messages |= self.api.is_replaced_by(&row.extra);
-        }
-        if self.form == Form::MultiTurn {
-            self.seen.push(SeenRow {
-                turns: u16::try_from(record.turns.len()).unwrap_or(u16::MAX),
-                is_instruction: record.turns[0].is_instruction(),
-                is_system: [0, 1].map(|i| record.turns.get(i).is_some_and(Row::is_system)),
-            });
-        }
-        // What a conversation opens with is no turn of it.
-        let opens = record.turns.iter().find(|row| !row.is_instruction()).unwrap_or(&record.turns[0]);
-        let at_ns = opens.at_ns.filter(|_| !self.ignore_timestamps);
-        if at_ns.is_some() {
-            // AIPerf takes a file whose first row has a timestamp for a schedule, and 0 is one.
-            self.is_timed |= self.rows.len() == 0;
-            self.first_timed.get_or_insert(number);
-        }
-        for key in record.unknown {
-            if self.unknown.iter().all(|(known, _)| *known != key) {
-                if self.unknown.len() < MOST_NAMED {
-                    self.unknown.push((key, number));
-                } else {
-                    self.more_unknown = true;
-                }
-            }
-        }
-        let before = self.grouper.len();
-        self.grouper.push(record.session_id).map_err(|problem| (None, problem))?;
-        let goes_on = self.grouper.len() == before;
-        if !goes_on {
-            self.begins.push(at_ns);
-        }
-        let traits = self.api.traits();
-        if self.form == Form::MultiTurn && !traits.many_turns && (goes_on || record.turns.len() > 1) {
-            return Err((None, RowProblem::ManyTurns { api: traits.name }));
-        }
-        Ok(())
-    }
-
-    /// Timestamps in a file that is no schedule are most likely a mistake.
-    fn untimed_note(&self) -> Option<String> {
-        let line = self.first_timed.filter(|_| !self.is_timed)?;
-        let file = self.path.display();
-        Some(format!(
-            "{file}: line {line} has a timestamp and the first row has none, so the file is no schedule of its own"
-        ))
-    }
-}
-
-/// One line for all keys that no field has.
-fn unknown_note(form: Form, unknown: &[(String, u64)], more: bool, path: &Path) -> Option<String> {
-    if unknown.is_empty() {
-        return None;
-    }
-    let names: Vec<String> =
-        unknown.iter().map(|(key, line)| format!("'{}' (line {line})", for_terminal(key, 40))).collect();
-    let more = if more { " and more" } else { "" };
-    let file = path.display();
-    Some(format!(
-        "{file}: keys that {} rows do not have are ignored: {}{more}",
-        form.kind().name(),
-        names.join(", ")
-    ))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 use aiperf_core::conversation::TextGroup;
 use serde_json::{Map, Value};
 
+use super::mooncake::Made;
 use crate::error::RowProblem;
 
 /// Milliseconds to nanoseconds.
@@ -17,7 +18,7 @@ const MEDIA: [&str; 7] = ["image", "images", "image_uuids", "audio", "audios", "
 /// What a row asks for.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub(crate) struct Row {
-    /// All texts, in order; at least one.
+    /// All texts, in order; at least one where nothing stands in their place.
     pub(crate) texts: Vec<String>,
     /// Their names, where any has one.
     pub(crate) groups: Vec<TextGroup>,
@@ -34,6 +35,10 @@ pub(crate) struct Row {
     pub(crate) delay_ns: Option<u64>,
     /// Keys that mean nothing here, as AIPerf ignores them.
     pub(crate) unknown: Vec<String>,
+    /// The length that a text is made to, in the place of texts.
+    pub(super) made: Option<Made>,
+    /// The whole body, in the place of texts.
+    pub(super) payload: Option<Vec<u8>>,
 }
 
 /// A problem and the byte of the line (from 1) where it is, if one is to blame.
@@ -69,7 +74,7 @@ impl Row {
                 "texts" => (texts, row.groups) = contents(value)?,
                 "role" => row.role = Some(string("role", value)?),
                 "session_id" => row.session_id = Some(string("session_id", value)?).filter(|s| !s.is_empty()),
-                "output_length" => row.output_length = Some(length(&value)?),
+                "output_length" => row.output_length = Some(length("output_length", &value)?),
                 "timestamp" => row.at_ns = Some(time("timestamp", &value)?),
                 "delay" => row.delay_ns = Some(time("delay", &value)?),
                 "extra" => match value {
@@ -153,15 +158,15 @@ pub(super) fn string(field: &'static str, value: Value) -> Result<String, RowPro
 }
 
 /// A count of tokens; 16.0 is 16.
-fn length(value: &Value) -> Result<u64, RowProblem> {
+pub(super) fn length(field: &'static str, value: &Value) -> Result<u64, RowProblem> {
     let whole = value
         .as_u64()
         .or_else(|| value.as_f64().filter(|f| f.fract() == 0.0 && (0.0..9e15).contains(f)).map(|f| f as u64));
-    whole.filter(|n| *n > 0).ok_or_else(|| wrong("output_length", "a whole number above 0", value))
+    whole.filter(|n| *n > 0).ok_or_else(|| wrong(field, "a whole number above 0", value))
 }
 
 /// A number of milliseconds as nanoseconds. Whole ones are exact, as wall times in milliseconds would not be as floats.
-fn time(field: &'static str, value: &Value) -> Result<u64, RowProblem> {
+pub(super) fn time(field: &'static str, value: &Value) -> Result<u64, RowProblem> {
     let whole = value.as_u64().and_then(|ms| ms.checked_mul(NS_PER_MS as u64));
     // Nanoseconds end after 584 years.
     let part = || value.as_f64().map(|ms| ms * NS_PER_MS).filter(|ns| (0.0..u64::MAX as f64).contains(ns));

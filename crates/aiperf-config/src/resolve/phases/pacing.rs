@@ -2,6 +2,8 @@
 //! a closed loop. The higher layer decides first, so that a flag changes the kind of a file's phase; what only fitted the kind
 //! it had is then left out, and what was said beside the flag itself and does not fit is a mistake.
 
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 
 use aiperf_core::plan::{Arrival, Pacing, RatePlan, RatePoint, RateShape};
@@ -17,10 +19,22 @@ use crate::value::Value;
 const BURST: &str = "concurrency_burst";
 const USERS: &str = "user_centric";
 const SCHEDULE: &str = "fixed_schedule";
+/// Bytes of a file that its first row may take.
+const MAX_FIRST_ROW: u64 = 64 << 20;
 /// Nanoseconds of a millisecond.
 const NS_PER_MS: u64 = 1_000_000;
 const OFFSETS: [Id; 3] = [Id::AutoOffset, Id::StartOffset, Id::EndOffset];
 const RATE_RAMP: [Id; 3] = [Id::RateRamp, Id::RateRampStrategy, Id::RateRampFrom];
+
+/// Whether the first row of a JSONL file has a timestamp. What cannot be read has none; whoever opens the data set says what is wrong.
+fn first_row_has_timestamp(path: &Path) -> bool {
+    let Ok(file) = File::open(path) else { return false };
+    let mut lines = BufReader::new(file.take(MAX_FIRST_ROW)).split(b'\n').map_while(Result::ok);
+    let Some(first) = lines.find(|line| !line.trim_ascii().is_empty()) else { return false };
+    let row = first.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&first);
+    let row: serde_json::Value = serde_json::from_slice(row).unwrap_or_default();
+    row.get("timestamp").is_some_and(|timestamp| !timestamp.is_null())
+}
 
 impl<'a> Resolver<'a> {
     /// The pacing of a profiling phase; `None` when its options are in conflict.
@@ -29,6 +43,7 @@ impl<'a> Resolver<'a> {
         let by_pattern = |word| (pattern == Some(word)).then_some(Id::ArrivalPattern);
         let schedule =
             self.settings.is_on(Id::FixedSchedule).then_some(Id::FixedSchedule).or(by_pattern(SCHEDULE));
+        let schedule = schedule.or_else(|| self.has_timed_trace().then_some(Id::DatasetFormat));
         let users = self.settings.has(Id::UserRate).then_some(Id::UserRate).or(by_pattern(USERS));
         let rank_of = |id: Option<Id>| id.map(|id| self.rank(id));
         let rate = [Id::RequestRate, Id::RateSeries]
@@ -63,10 +78,24 @@ impl<'a> Resolver<'a> {
         (self.errors.len() == before).then_some(())
     }
 
+    /// Whether the data set is a trace whose first row says when it was sent: then it is a schedule unless somebody says otherwise, as in
+    /// AIPerf, which looks at no file whose phases are in a configuration file either.
+    fn has_timed_trace(&self) -> bool {
+        let is_trace = self.whole.text(Id::DatasetFormat).is_some_and(|form| form == "mooncake_trace");
+        is_trace
+            && self.structure.phases.is_empty()
+            && !self.whole.is_on(Id::NoFixedSchedule)
+            && self.whole.text(Id::InputFile).is_some_and(|path| first_row_has_timestamp(Path::new(path)))
+    }
+
     /// The times of the data set itself.
     fn schedule(&mut self, id: Id, rank: u8) -> Option<Pacing> {
         let others = [Id::RequestRate, Id::RateSeries, Id::UserRate, Id::Users, Id::Smoothness];
-        let mut why = "the timestamps of the file are the schedule; drop one of the two";
+        let mut why = if id == Id::DatasetFormat {
+            "the timestamps of the trace are the schedule; drop one of the two, or add --no-fixed-schedule to send the rows otherwise"
+        } else {
+            "the timestamps of the file are the schedule; drop one of the two"
+        };
         let paced = self.exclude_from(rank, id, &others, why);
         let ramped = self.exclude_from(
             rank,

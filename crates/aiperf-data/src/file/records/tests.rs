@@ -1,15 +1,16 @@
 //! Files of prompts: what they hold, and what is refused.
 
 use std::io::Write;
+use std::path::Path;
 use std::sync::Arc;
 
-use aiperf_core::plan::{CacheBustPlan, DatasetPlan, FileFormat, MarkerTarget};
+use aiperf_core::plan::{CacheBustPlan, CorpusPlan, DatasetPlan, FileFormat, MarkerTarget};
 use serde_json::json;
 use tempfile::NamedTempFile;
 
 use super::*;
 use crate::WorkloadKind;
-use crate::toys::{context, plan};
+use crate::toys::{Cut, Toy, context, plan};
 
 fn file(bytes: impl AsRef<[u8]>) -> NamedTempFile {
     let mut file = NamedTempFile::new().expect("a temporary file");
@@ -22,6 +23,8 @@ fn set(path: &Path) -> FilePlan {
         path: path.to_owned(),
         format: FileFormat::SingleTurn,
         osl: None,
+        corpus: CorpusPlan::Sonnet,
+        block: None,
         entries: None,
         ignore_timestamps: false,
     }
@@ -480,4 +483,116 @@ fn bad_conversations_are_refused_by_line_and_turn() {
             "{error}"
         );
     }
+}
+
+fn trace(
+    bytes: &str,
+    change: impl FnOnce(&mut Plan),
+) -> Result<(Arc<dyn Workload>, Arc<dyn Tokenizer>), String> {
+    let file = file(bytes);
+    let set = FilePlan { format: FileFormat::Mooncake, block: Some(16), ..set(file.path()) };
+    let mut plan = plan(DatasetPlan::File(set), EndpointKind::Chat);
+    change(&mut plan);
+    let path = file.path().display().to_string();
+    let tokenizer = Toy::shared(Cut::Words);
+    crate::open(&plan, Some(Arc::clone(&tokenizer)), context())
+        .map(|workload| (workload, tokenizer))
+        .map_err(|error| error.to_string().replace(&path, ""))
+}
+
+#[test]
+fn a_trace_s_blocks_become_text_that_is_equal_where_they_are() {
+    let rows = concat!(
+        "{\"timestamp\":0,\"input_length\":50,\"output_length\":4,\"hash_ids\":[46,47,48,5]}\n",
+        "{\"timestamp\":10,\"input_length\":64,\"hash_ids\":[46,47,48,49]}\n",
+        "{\"timestamp\":20,\"input_length\":9}\n",
+        "{\"timestamp\":30,\"text_input\":\"as it is\"}\n",
+        "{\"timestamp\":40,\"messages\":[{\"role\":\"user\",\"content\":\"hey\"}],\"mood\":2}\n",
+        "{\"timestamp\":50,\"payload\":{\"prompt\":\"raw\"}}\n",
+    );
+    let (workload, tokenizer) = trace(rows, |_| {}).expect("a good trace");
+    let got = all(&*workload);
+    let text = |i: usize| got[i].turns[0].texts[0].as_str();
+    let counts: Vec<usize> = (0..3).map(|i| tokenizer.count(text(i))).collect();
+    assert_eq!(counts, [50, 64, 9]);
+    let common = text(0).bytes().zip(text(1).bytes()).take_while(|(a, b)| a == b).count();
+    let common = text(0)[..common].rfind(' ').expect("several words");
+    assert_eq!(tokenizer.count(&text(0)[..common]), 48, "three blocks: {:?} {:?}", text(0), text(1));
+    let lengths: Vec<_> = got.iter().map(|c| c.turns[0].length.map(|l| (l.asked, l.made))).collect();
+    assert_eq!(lengths, [Some((50, 50)), Some((64, 64)), Some((9, 9)), None, None, None]);
+    assert_eq!(
+        (text(3), got[0].turns[0].max_tokens, got[1].turns[0].at_ns),
+        ("as it is", Some(4), Some(10_000_000))
+    );
+    assert_eq!(got[4].turns[0].extra["messages"][0]["content"], "hey");
+    assert_eq!(got[5].turns[0].payload.as_deref(), Some(&b"{\"prompt\":\"raw\"}"[..]));
+    assert!(workload.is_timed() && workload.replaces_messages());
+    assert!(
+        workload.describe().notes[0]
+            .ends_with("mooncake_trace rows do not have are ignored: 'mood' (line 5)")
+    );
+    // The same ids in another file are other blocks; the same file is the same text.
+    let (again, _) = trace(rows, |_| {}).expect("a good trace");
+    assert_eq!(all(&*again)[0].turns[0].texts[0], text(0));
+    let (other, _) = trace(&rows[..rows.find('\n').expect("a line") + 1], |_| {}).expect("a good trace");
+    assert_ne!(all(&*other)[0].turns[0].texts[0], text(0));
+}
+
+#[test]
+fn sessions_of_a_trace_add_up_unless_their_rows_already_hold_what_was_before() {
+    let rows = concat!(
+        "{\"session_id\":\"adds\",\"input_length\":64,\"hash_ids\":[1,2,3,4]}\n",
+        "{\"session_id\":\"grows\",\"input_length\":64,\"output_length\":7,\"hash_ids\":[5,6,7,8]}\n",
+        "{\"session_id\":\"adds\",\"input_length\":32,\"hash_ids\":[9,10],\"delay\":5}\n",
+        "{\"session_id\":\"grows\",\"input_length\":90,\"hash_ids\":[5,6,7,8,11,12]}\n",
+        "{\"session_id\":\"grows\",\"input_length\":112,\"hash_ids\":[5,6,7,8,11,12,13]}\n",
+        "{\"session_id\":\"one\",\"input_length\":16,\"hash_ids\":[1]}\n",
+    );
+    let (workload, tokenizer) = trace(rows, |_| {}).expect("a good trace");
+    let got = all(&*workload);
+    let told: Vec<_> = got.iter().map(|c| (c.id.as_str(), c.context, c.turns.len())).collect();
+    let (goes_on, alone) = (ContextMode::History, ContextMode::SelfContained);
+    assert_eq!(told, [("adds", goes_on, 2), ("grows", alone, 3), ("one", alone, 1)]);
+    let count = |text: &str| tokenizer.count(text);
+    assert_eq!(got[0].turns.iter().map(|t| count(&t.texts[0])).collect::<Vec<_>>(), [64, 32]);
+    // The first request is a message; later ones begin with it and hold the answers that the trace had.
+    let first = got[1].turns[0].texts[0].as_str();
+    let messages = |turn: usize| got[1].turns[turn].extra["messages"].as_array().expect("messages").clone();
+    let lengths = |turn: usize| -> Vec<(String, usize)> {
+        let text = |m: &Value| m["content"].as_str().expect("a text").to_owned();
+        assert_eq!(text(&messages(turn)[0]), first);
+        let role = |m: &Value| m["role"].as_str().expect("a role").to_owned();
+        messages(turn).iter().map(|m| (role(m), count(&text(m)))).collect()
+    };
+    let said = |told: &[(&str, usize)]| told.iter().map(|(r, n)| ((*r).to_owned(), *n)).collect::<Vec<_>>();
+    assert_eq!(lengths(1), said(&[("user", 64), ("assistant", 16), ("user", 10)]));
+    assert_eq!(lengths(2), said(&[("user", 64), ("assistant", 16), ("user", 32)]));
+    let (with_system, _) = trace(rows, |plan| plan.system_prompt = Some("Be brief.".into())).expect("good");
+    let with_system = all(&*with_system);
+    assert_eq!(with_system[1].turns[1].extra["messages"][0]["content"], "Be brief.");
+    let notes = &workload.describe().notes;
+    assert!(
+        notes.len() == 1
+            && notes[0].contains("the rows of a conversation (such as 'grows', line 4) hold their history"),
+        "{notes:?}"
+    );
+}
+
+#[test]
+fn traces_that_contradict_themselves_are_refused() {
+    let refused = |rows: &str, change: fn(&mut Plan)| trace(rows, change).map(|_| ()).expect_err(rows);
+    assert_eq!(
+        refused(
+            "{\"input_length\":100,\"hash_ids\":[1]}\n{\"input_length\":20,\"hash_ids\":[1,2,3]}\n",
+            |_| {}
+        ),
+        ":2: 3 blocks of 16 tokens are more than a prompt of 20 tokens holds, the last one cut short; --isl-block-size says how many \
+         tokens a block has"
+    );
+    let mixed = "{\"session_id\":\"a\",\"input_length\":5}\n{\"session_id\":\"a\",\"payload\":{\"a\":1}}\n";
+    assert!(refused(mixed, |_| {}).starts_with(":2: the session has rows with messages or whole bodies"));
+    let marked = refused("{\"payload\":{\"a\":1}}\n", |plan| {
+        plan.cache_bust = Some(CacheBustPlan { target: MarkerTarget::FirstTurnPrefix, run_id: None });
+    });
+    assert!(marked.starts_with(":1: the row holds a whole body"), "{marked}");
 }

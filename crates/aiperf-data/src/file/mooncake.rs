@@ -1,0 +1,322 @@
+//! `mooncake_trace`: rows that say how long a request was and of which blocks, in place of its text; or that hold a text, messages,
+//! or a whole body.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use aiperf_core::plan::EndpointKind;
+use serde_json::{Map, Value};
+
+use super::record::Record;
+use super::row::{Placed, Row, broken, length, shown, string, time};
+use crate::Blocks;
+use crate::error::RowProblem;
+
+/// Tokens of a block, where nobody says otherwise; Mooncake's own.
+pub(super) const BLOCK: usize = 512;
+/// Most tokens of a request.
+const MOST: u64 = 1 << 27;
+const SOURCES: [&str; 4] = ["input_length", "text_input", "messages", "payload"];
+
+/// A text that a row gives as a length.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Made {
+    /// At least one.
+    pub(super) tokens: usize,
+    /// Ids of its blocks; what they do not reach is text of its own.
+    pub(super) ids: Vec<u64>,
+}
+
+impl Made {
+    pub(super) fn blocks(&self, size: usize) -> Blocks<'_> {
+        Blocks { tokens: self.tokens, size, ids: &self.ids }
+    }
+}
+
+/// Reads a line for requests of the type `api` and blocks of `size` tokens.
+pub(super) fn parse(line: &[u8], api: EndpointKind, size: usize) -> Result<Record, Placed> {
+    let text = std::str::from_utf8(line).map_err(|e| (Some(e.valid_up_to() + 1), RowProblem::NotUtf8))?;
+    let value = serde_json::from_str(text).map_err(|e| broken(&e))?;
+    record(value, api, size).map_err(|problem| (None, problem))
+}
+
+fn record(value: Value, api: EndpointKind, size: usize) -> Result<Record, RowProblem> {
+    let Value::Object(map) = value else {
+        return Err(RowProblem::NotAnObject { found: shown(&value) });
+    };
+    let wrong = |field, wanted, found: &Value| RowProblem::Field { field, wanted, found: shown(found) };
+    let (mut row, mut record) = (Row::default(), Record::default());
+    let (mut input, mut ids, mut messages, mut tools) = (None, None, None, None);
+    let given: Vec<&str> =
+        SOURCES.into_iter().filter(|key| map.get(*key).is_some_and(|v| !v.is_null())).collect();
+    let &[source] = given.as_slice() else {
+        return Err(RowProblem::Sources { found: given.join("', '") });
+    };
+    for (key, value) in map {
+        match key.as_str() {
+            _ if value.is_null() => {}
+            "input_length" => input = Some(length("input_length", &value)?),
+            "hash_ids" => ids = Some(numbers(&value)?),
+            "text_input" => row.texts = vec![string("text_input", value)?],
+            "messages" => messages = Some(messages_of(value)?),
+            "tools" => match value {
+                Value::Array(list) if !list.is_empty() => tools = Some(Value::Array(list)),
+                other => return Err(wrong("tools", "a list with a tool in it", &other)),
+            },
+            "payload" => match value {
+                Value::Object(body) if !body.is_empty() => {
+                    row.payload = Some(Value::Object(body).to_string().into_bytes());
+                }
+                other => return Err(wrong("payload", "an object, the whole body", &other)),
+            },
+            "output_length" => row.output_length = Some(length("output_length", &value)?),
+            "timestamp" => row.at_ns = Some(time("timestamp", &value)?),
+            "delay" => row.delay_ns = Some(time("delay", &value)?),
+            "session_id" => record.session_id = Some(name(value)?).filter(|s| !s.is_empty()),
+            "extra" => match value {
+                Value::Object(extra) => row.extra = extra,
+                other => return Err(wrong("extra", "an object", &other)),
+            },
+            "type" if value == "mooncake_trace" => {}
+            "type" => return Err(wrong("type", "\"mooncake_trace\"", &value)),
+            _ => record.unknown.push(key),
+        }
+    }
+    if ids.is_some() && source != "input_length" {
+        return Err(RowProblem::OnlyWith { field: "hash_ids", with: "input_length" });
+    }
+    if let Some(tools) = tools {
+        if source != "messages" {
+            return Err(RowProblem::OnlyWith { field: "tools", with: "messages" });
+        }
+        row.extra.insert("tools".to_owned(), tools);
+    }
+    if let Some(tokens) = input {
+        if tokens > MOST {
+            return Err(wrong("input_length", "at most 134217728 tokens", &Value::from(tokens)));
+        }
+        let made = Made { tokens: tokens as usize, ids: ids.unwrap_or_default() };
+        made.blocks(size).check().map_err(RowProblem::Blocks)?;
+        row.made = Some(made);
+    }
+    if let Some(messages) = messages {
+        let field = api.messages_field().filter(|_| api.has_messages());
+        let Some(field) = field else { return Err(RowProblem::NoMessages { api: api.name() }) };
+        let mut over = Map::new();
+        over.insert(field.to_owned(), messages);
+        over.append(&mut row.extra);
+        row.extra = over;
+    }
+    record.turns.push(row);
+    Ok(record)
+}
+
+/// Names of sessions are numbers in some traces.
+fn name(value: Value) -> Result<String, RowProblem> {
+    match value {
+        Value::Number(number) => Ok(number.to_string()),
+        other => string("session_id", other),
+    }
+}
+
+fn numbers(value: &Value) -> Result<Vec<u64>, RowProblem> {
+    // Negative ids are ids all the same: one number each.
+    let number = |v: &Value| v.as_u64().or_else(|| v.as_i64().map(i64::cast_unsigned));
+    let list = value.as_array().and_then(|list| list.iter().map(number).collect());
+    list.ok_or_else(|| RowProblem::Field {
+        field: "hash_ids",
+        wanted: "a list of whole numbers of up to 64 bits",
+        found: shown(value),
+    })
+}
+
+fn messages_of(value: Value) -> Result<Value, RowProblem> {
+    let has_role = |message: &Value| message.get("role").is_some_and(Value::is_string);
+    match value {
+        Value::Array(list) if !list.is_empty() && list.iter().all(has_role) => Ok(Value::Array(list)),
+        other => Err(RowProblem::Field {
+            field: "messages",
+            wanted: "a list of messages, each with its role",
+            found: shown(&other),
+        }),
+    }
+}
+
+/// What the rows of a conversation have said so far of how they belong together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum History {
+    /// One row, or rows that hold messages or bodies: each is a whole request.
+    Whole,
+    /// Rows that hold a text of their own, whose conversation is all of them.
+    Adds,
+    /// Rows whose blocks begin with the blocks of the row before: each already holds what was said before it.
+    Grows,
+}
+
+/// Follows the rows of each conversation.
+#[derive(Debug, Default)]
+pub(super) struct Histories {
+    seen: Vec<Seen>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    history: History,
+    rows: u32,
+    is_whole: bool,
+    /// Tokens of the last row, how many whole blocks it has, and a digest of their ids.
+    tokens: usize,
+    blocks: usize,
+    digest: u64,
+}
+
+impl Histories {
+    /// Takes in the next row of conversation `at`; a new one is the next number.
+    pub(super) fn push(&mut self, at: usize, row: &Row, size: usize) -> Result<(), RowProblem> {
+        let is_whole = row.made.is_none() && row.texts.is_empty();
+        let made = row.made.clone().unwrap_or_default();
+        let blocks = made.ids.len().min(made.tokens / size);
+        let now = Seen {
+            history: if is_whole { History::Whole } else { History::Grows },
+            rows: 1,
+            is_whole,
+            tokens: made.tokens,
+            blocks,
+            digest: digest(&made.ids[..blocks]),
+        };
+        let Some(last) = self.seen.get_mut(at) else {
+            self.seen.push(now);
+            return Ok(());
+        };
+        if last.is_whole != is_whole {
+            return Err(RowProblem::MixedRows);
+        }
+        let goes_on = last.blocks > 0
+            && last.blocks <= made.ids.len()
+            && last.tokens <= made.tokens
+            && digest(&made.ids[..last.blocks]) == last.digest;
+        let history = match last.history {
+            History::Grows if !goes_on => History::Adds,
+            before => before,
+        };
+        *last = Seen { history, rows: last.rows.saturating_add(1), ..now };
+        Ok(())
+    }
+
+    /// Of conversation `at`.
+    pub(super) fn of(&self, at: usize) -> History {
+        self.seen.get(at).map_or(History::Whole, |seen| match seen.history {
+            History::Grows if seen.rows == 1 => History::Whole,
+            history => history,
+        })
+    }
+}
+
+fn digest(ids: &[u64]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    ids.hash(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(line: &str) -> Result<Record, String> {
+        parse(line.as_bytes(), EndpointKind::Chat, 16).map_err(|(_, problem)| problem.to_string())
+    }
+
+    #[test]
+    fn a_row_says_one_thing() {
+        let made = row(
+            r#"{"timestamp":10,"input_length":50,"output_length":4,"hash_ids":[46,-1,48,5],"session_id":7}"#,
+        );
+        let made = made.expect("a good row");
+        let turn = &made.turns[0];
+        let wanted = Made { tokens: 50, ids: vec![46, u64::MAX, 48, 5] };
+        assert_eq!(
+            (turn.made.as_ref(), turn.at_ns, turn.output_length),
+            (Some(&wanted), Some(10_000_000), Some(4))
+        );
+        assert_eq!(made.session_id.as_deref(), Some("7"));
+        assert_eq!(row(r#"{"text_input":"Hello"}"#).expect("a text").turns[0].texts, ["Hello"]);
+        let said = row(
+            r#"{"messages":[{"role":"user","content":"hey"}],"tools":[{"type":"function"}],"extra":{"top_k":1}}"#,
+        );
+        let said = said.expect("messages").turns.remove(0);
+        let keys: Vec<&str> = said.extra.keys().map(String::as_str).collect();
+        assert_eq!((keys, said.texts.len()), (vec!["messages", "top_k", "tools"], 0));
+        let body = row(r#"{"payload":{"prompt":"raw","max_tokens":5}}"#).expect("a body").turns.remove(0);
+        assert_eq!(body.payload.as_deref(), Some(&br#"{"prompt":"raw","max_tokens":5}"#[..]));
+        assert_eq!(row(r#"{"input_length":5,"mood":1}"#).expect("a length").unknown, ["mood"]);
+    }
+
+    #[test]
+    fn rows_that_make_no_sense_are_refused() {
+        for (line, said) in [
+            (
+                "{}",
+                "'input_length', 'text_input', 'messages' or 'payload' says what is sent, and none of them is there",
+            ),
+            (
+                r#"{"text_input":"a","input_length":4}"#,
+                "'input_length', 'text_input', 'messages' or 'payload' says what is sent, and there is more than one: 'input_length', \
+                 'text_input'",
+            ),
+            (r#"{"input_length":0}"#, "'input_length' must be a whole number above 0, not 0"),
+            (
+                r#"{"input_length":5,"hash_ids":[1.5]}"#,
+                "'hash_ids' must be a list of whole numbers of up to 64 bits, not [1.5]",
+            ),
+            (
+                r#"{"input_length":32,"hash_ids":[1,2,3]}"#,
+                "3 blocks of 16 tokens are more than a prompt of 32 tokens holds, the last one cut short; --isl-block-size says how many \
+                 tokens a block has",
+            ),
+            (
+                r#"{"text_input":"a","hash_ids":[1]}"#,
+                "'hash_ids' is there without 'input_length', which it belongs to",
+            ),
+            (
+                r#"{"text_input":"a","tools":[{}]}"#,
+                "'tools' is there without 'messages', which it belongs to",
+            ),
+            (
+                r#"{"messages":[{"content":"a"}]}"#,
+                "'messages' must be a list of messages, each with its role, not [{\"content\":\"a\"}]",
+            ),
+            (r#"{"payload":{}}"#, "'payload' must be an object, the whole body, not {}"),
+        ] {
+            assert_eq!(row(line).map(|_| ()), Err(said.to_owned()), "{line}");
+        }
+        let messages = br#"{"messages":[{"role":"user","content":"a"}]}"#;
+        let (_, problem) = parse(messages, EndpointKind::Completions, 16).expect_err("no messages");
+        assert!(problem.to_string().contains("completions"), "{problem}");
+    }
+
+    #[test]
+    fn rows_tell_whether_they_hold_what_was_before_them() {
+        let made = |tokens: usize, ids: &[u64]| Row {
+            made: Some(Made { tokens, ids: ids.to_vec() }),
+            ..Row::default()
+        };
+        let told = |rows: &[Row]| {
+            let mut histories = Histories::default();
+            for row in rows {
+                histories.push(0, row, 16).expect("they go together");
+            }
+            histories.of(0)
+        };
+        assert_eq!(told(&[made(64, &[1, 2])]), History::Whole);
+        assert_eq!(told(&[made(32, &[1, 2]), made(64, &[1, 2, 3, 4])]), History::Grows);
+        // A block that was cut short is whole, or another one, in the next row.
+        assert_eq!(told(&[made(40, &[1, 2, 3]), made(64, &[1, 2, 9, 4])]), History::Grows);
+        assert_eq!(told(&[made(32, &[1, 2]), made(64, &[1, 2, 3, 4]), made(32, &[5])]), History::Adds);
+        assert_eq!(told(&[made(32, &[]), made(64, &[])]), History::Adds);
+        assert_eq!(told(&[made(32, &[1, 2]), made(16, &[1])]), History::Adds);
+        let body = Row { payload: Some(b"{}".to_vec()), ..Row::default() };
+        assert_eq!(told(&[body.clone(), body.clone()]), History::Whole);
+        let mut histories = Histories::default();
+        histories.push(0, &body, 16).expect("the first");
+        assert!(matches!(histories.push(0, &made(5, &[]), 16), Err(RowProblem::MixedRows)));
+    }
+}

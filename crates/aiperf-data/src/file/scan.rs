@@ -1,0 +1,254 @@
+//! The pass over a file of prompts when it is opened: every row is checked, and where it is and what it begins is kept.
+
+use std::fs::File;
+use std::path::Path;
+
+use aiperf_core::plan::EndpointKind;
+use aiperf_core::text::for_terminal;
+use sha2::{Digest, Sha256};
+
+use super::index::{Grouper, MOST_TURNS, Rows};
+use super::lines;
+use super::mooncake::{Histories, History};
+use super::ranked::Fitness;
+use super::record::Form;
+use super::row::{Placed, Row};
+use super::starts::Starts;
+use crate::error::{DataError, RowProblem};
+
+/// Most unknown keys, and conversations of a kind, named.
+const MOST_NAMED: usize = 8;
+
+/// What the pass keeps of a row that may hold several turns.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SeenRow {
+    pub(super) turns: u16,
+    pub(super) is_instruction: bool,
+    /// Of its first two turns.
+    pub(super) is_system: [bool; 2],
+}
+
+/// What texts of a length are to be made with.
+#[derive(Debug, Clone)]
+pub(super) struct LengthsSeen {
+    /// Tokens of a block.
+    pub(super) block: usize,
+    /// A digest of all rows: equal ids of two files are two blocks.
+    pub(super) scope: String,
+}
+
+/// The pass over the file when it is opened.
+pub(super) struct Scan<'a> {
+    path: &'a Path,
+    form: Form,
+    /// Conversations have markers.
+    is_marked: bool,
+    ignore_timestamps: bool,
+    api: EndpointKind,
+    fitness: Fitness,
+    pub(super) rows: Rows,
+    pub(super) grouper: Grouper,
+    /// Unknown keys and the line of their first appearance.
+    unknown: Vec<(String, u64)>,
+    /// Unknown keys that were not kept.
+    more_unknown: bool,
+    pub(super) replaces_messages: bool,
+    pub(super) begins: Starts,
+    /// The first row has a timestamp.
+    pub(super) is_timed: bool,
+    /// Line of the first timestamp.
+    first_timed: Option<u64>,
+    /// Of each row, where rows may hold several turns.
+    pub(super) seen: Vec<SeenRow>,
+    /// How the rows of each conversation of a trace go together.
+    histories: Histories,
+    /// Some conversations whose rows hold their history: place, session, line of the second row.
+    growing: Vec<(usize, String, u64)>,
+    /// Some row of a trace gives a length in the place of a text.
+    pub(super) lengths: Option<LengthsSeen>,
+    digest: Sha256,
+}
+
+impl<'a> Scan<'a> {
+    pub(super) fn new(
+        path: &'a Path,
+        form: Form,
+        ignore_timestamps: bool,
+        api: EndpointKind,
+        is_marked: bool,
+    ) -> Self {
+        Self {
+            path,
+            form,
+            is_marked,
+            ignore_timestamps,
+            api,
+            fitness: Fitness::new(api),
+            rows: Rows::default(),
+            grouper: Grouper::default(),
+            unknown: Vec::new(),
+            more_unknown: false,
+            replaces_messages: false,
+            begins: Starts::default(),
+            is_timed: false,
+            first_timed: None,
+            seen: Vec::new(),
+            histories: Histories::default(),
+            growing: Vec::new(),
+            lengths: None,
+            digest: Sha256::new(),
+        }
+    }
+
+    /// Reads the file.
+    pub(super) fn whole(&mut self, file: &File) -> Result<(), DataError> {
+        let path = self.path;
+        lines::each(path, file, |line| {
+            if matches!(self.form, Form::Mooncake { .. }) {
+                self.digest.update(line.row());
+            }
+            self.line(line.number, line.row()).map_err(|placed| line.error(path, placed))?;
+            self.rows.push(line.number, line.start, line.end);
+            Ok(())
+        })?;
+        if self.rows.len() == 0 {
+            return Err(DataError::EmptyFile { path: self.path.to_owned() });
+        }
+        if let Some(lengths) = &mut self.lengths {
+            lengths.scope = format!("{:x}", std::mem::take(&mut self.digest).finalize());
+        }
+        Ok(())
+    }
+
+    fn line(&mut self, number: u64, row: &[u8]) -> Result<(), Placed> {
+        let record = self.form.parse(row, self.api)?;
+        if record.turns.len() > MOST_TURNS {
+            let session = record.session_id.unwrap_or_else(|| format!("of line {number}"));
+            return Err((None, RowProblem::TooManyTurns { session, max: MOST_TURNS }));
+        }
+        for row in &record.turns {
+            self.fitness.check(row, number).map_err(|problem| (None, problem))?;
+            self.replaces_messages |= self.api.is_replaced_by(&row.extra);
+        }
+        if self.form == Form::MultiTurn {
+            self.seen.push(SeenRow {
+                turns: u16::try_from(record.turns.len()).unwrap_or(u16::MAX),
+                is_instruction: record.turns[0].is_instruction(),
+                is_system: [0, 1].map(|i| record.turns.get(i).is_some_and(Row::is_system)),
+            });
+        }
+        // What a conversation opens with is no turn of it.
+        let opens = record.turns.iter().find(|row| !row.is_instruction()).unwrap_or(&record.turns[0]);
+        let at_ns = opens.at_ns.filter(|_| !self.ignore_timestamps);
+        if at_ns.is_some() {
+            // AIPerf takes a file whose first row has a timestamp for a schedule, and 0 is one.
+            self.is_timed |= self.rows.len() == 0;
+            self.first_timed.get_or_insert(number);
+        }
+        for key in record.unknown {
+            if self.unknown.iter().all(|(known, _)| *known != key) {
+                if self.unknown.len() < MOST_NAMED {
+                    self.unknown.push((key, number));
+                } else {
+                    self.more_unknown = true;
+                }
+            }
+        }
+        let before = self.grouper.len();
+        let session = record.session_id.clone().filter(|_| matches!(self.form, Form::Mooncake { .. }));
+        self.grouper.push(record.session_id).map_err(|problem| (None, problem))?;
+        let goes_on = self.grouper.len() == before;
+        if let Form::Mooncake { block } = self.form {
+            self.trace_row(number, &record.turns[0], session, block).map_err(|problem| (None, problem))?;
+        }
+        if !goes_on {
+            self.begins.push(at_ns);
+        }
+        let traits = self.api.traits();
+        if self.form == Form::MultiTurn && !traits.many_turns && (goes_on || record.turns.len() > 1) {
+            return Err((None, RowProblem::ManyTurns { api: traits.name }));
+        }
+        Ok(())
+    }
+
+    /// What a row of a trace adds.
+    fn trace_row(
+        &mut self,
+        line: u64,
+        row: &Row,
+        session: Option<String>,
+        block: usize,
+    ) -> Result<(), RowProblem> {
+        if self.is_marked && row.payload.is_some() {
+            return Err(RowProblem::MarkedBody);
+        }
+        if row.made.is_some() {
+            self.lengths.get_or_insert_with(|| LengthsSeen { block, scope: String::new() });
+        }
+        let at = self.grouper.last();
+        self.histories.push(at, row, block)?;
+        if let Some(session) = session
+            && self.growing.len() < MOST_NAMED
+            && self.histories.of(at) == History::Grows
+            && self.growing.iter().all(|(other, ..)| *other != at)
+        {
+            self.growing.push((at, session, line));
+            self.replaces_messages |= self.api.messages_field().is_some();
+        }
+        Ok(())
+    }
+
+    /// How the rows of each conversation of a trace go together.
+    pub(super) fn histories(&self) -> Vec<History> {
+        match self.form {
+            Form::Mooncake { .. } => (0..self.grouper.len()).map(|at| self.histories.of(at)).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// What a user should know of the file.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let unknown = unknown_note(self.form, &self.unknown, self.more_unknown, self.path);
+        let own = [unknown, self.untimed_note(), self.history_note()];
+        own.into_iter().flatten().chain(self.fitness.notes(self.path)).collect()
+    }
+
+    /// Conversations whose rows already hold what was said before them.
+    fn history_note(&self) -> Option<String> {
+        let grows = |at: usize| self.histories.of(at) == History::Grows;
+        let (_, name, line) = self.growing.iter().find(|(at, ..)| grows(*at))?;
+        let all = (0..self.grouper.len()).filter(|at| grows(*at)).count();
+        let those = if all == 1 { "a conversation" } else { &format!("{all} conversations") };
+        Some(format!(
+            "{}: the rows of {those} (such as '{}', line {line}) hold their history: their hash_ids begin with those of the row before. Each \
+             is sent as a whole request, without the rows and answers before it",
+            self.path.display(),
+            for_terminal(name, 40)
+        ))
+    }
+
+    /// Timestamps in a file that is no schedule are most likely a mistake.
+    fn untimed_note(&self) -> Option<String> {
+        let line = self.first_timed.filter(|_| !self.is_timed)?;
+        let file = self.path.display();
+        Some(format!(
+            "{file}: line {line} has a timestamp and the first row has none, so the file is no schedule of its own"
+        ))
+    }
+}
+
+/// One line for all keys that no field has.
+fn unknown_note(form: Form, unknown: &[(String, u64)], more: bool, path: &Path) -> Option<String> {
+    if unknown.is_empty() {
+        return None;
+    }
+    let names: Vec<String> =
+        unknown.iter().map(|(key, line)| format!("'{}' (line {line})", for_terminal(key, 40))).collect();
+    let more = if more { " and more" } else { "" };
+    let file = path.display();
+    Some(format!(
+        "{file}: keys that {} rows do not have are ignored: {}{more}",
+        form.kind().name(),
+        names.join(", ")
+    ))
+}
