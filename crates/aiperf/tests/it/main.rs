@@ -32,6 +32,7 @@ mod sessions;
 mod slices;
 mod support;
 mod tokenizer;
+mod traces;
 mod unformed;
 mod urls;
 mod wire;
