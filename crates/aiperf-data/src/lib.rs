@@ -69,12 +69,12 @@ pub fn open(
             }
             Ok(Arc::new(synthetic::Synthetic::new(plan, set, tokenizer, &context)?))
         }
-        DatasetPlan::File(set) => match set.format {
-            FileFormat::RawPayload => Ok(Arc::new(file::RawPayloads::open(plan, set)?)),
-            _ => {
-                let (form, note) = file::form_of(set)?;
-                Ok(Arc::new(file::RecordFile::open(plan, set, form, tokenizer, &context)?.told(note)))
-            }
-        },
+        DatasetPlan::File(set) if set.format == FileFormat::RawPayload => {
+            Ok(Arc::new(file::RawPayloads::open(plan, set)?))
+        }
+        DatasetPlan::File(set) => {
+            let (form, note) = file::form_of(set)?;
+            Ok(Arc::new(file::RecordFile::open(plan, set, form, tokenizer, &context)?.told(note)))
+        }
     }
 }
