@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::support::{Run, Tally, scripted};
 
 fn rows(rows: &[Value]) -> String {
-    rows.iter().map(|row| format!("{row}\n")).collect()
+    rows.iter().map(Value::to_string).collect::<Vec<_>>().join("\n") + "\n"
 }
 
 fn trace() -> String {
