@@ -485,10 +485,9 @@ fn bad_conversations_are_refused_by_line_and_turn() {
     }
 }
 
-fn trace(
-    bytes: &str,
-    change: impl FnOnce(&mut Plan),
-) -> Result<(Arc<dyn Workload>, Arc<dyn Tokenizer>), String> {
+type Opened = (Arc<dyn Workload>, Arc<dyn Tokenizer>);
+
+fn trace(bytes: &str, change: impl FnOnce(&mut Plan)) -> Result<Opened, String> {
     let file = file(bytes);
     let set = FilePlan { format: FileFormat::Mooncake, block: Some(16), ..set(file.path()) };
     let mut plan = plan(DatasetPlan::File(set), EndpointKind::Chat);
@@ -534,7 +533,7 @@ fn a_trace_s_blocks_become_text_that_is_equal_where_they_are() {
     // The same ids in another file are other blocks; the same file is the same text.
     let (again, _) = trace(rows, |_| {}).expect("a good trace");
     assert_eq!(all(&*again)[0].turns[0].texts[0], text(0));
-    let (other, _) = trace(&rows[..rows.find('\n').expect("a line") + 1], |_| {}).expect("a good trace");
+    let (other, _) = trace(rows.lines().next().expect("a line"), |_| {}).expect("a good trace");
     assert_ne!(all(&*other)[0].turns[0].texts[0], text(0));
 }
 
