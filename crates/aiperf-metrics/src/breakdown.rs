@@ -50,7 +50,7 @@ const DIMENSIONS: [(&str, KeyOf); 5] = [
     ("model", |row| Some(row.place.model)),
     ("url", |row| Some(row.place.target)),
     ("finish_reason", |row| Some(row.finish as u16).filter(|_| row.outcome == Outcome::Completed)),
-    ("cache", |row| row.cached.map(|tokens| u16::from(tokens == 0))),
+    ("cache", |row| row.cache_hit.map(|is_hit| u16::from(!is_hit))),
 ];
 
 struct Columns {
@@ -139,14 +139,14 @@ mod tests {
     use crate::facts::Place;
     use proptest::prelude::*;
 
-    fn row(turn: u16, model: u16, cached: Option<u32>, ms: u64) -> RequestRow {
+    fn row(turn: u16, model: u16, cache_hit: Option<bool>, ms: u64) -> RequestRow {
         RequestRow {
             outcome: Outcome::Completed,
             first_ns: Some(ms * 500_000),
             last_ns: Some(ms * 1_000_000),
             end_ns: ms * 1_000_000,
             osl: Some(6),
-            cached,
+            cache_hit,
             place: Place { turn, model, target: 0 },
             ..RequestRow::default()
         }
@@ -164,7 +164,7 @@ mod tests {
     fn a_worked_run() {
         let mut failed = row(1, 1, None, 7);
         failed.outcome = Outcome::Failed;
-        let all = [row(0, 0, Some(0), 10), row(0, 1, Some(5), 30), row(1, 0, Some(9), 50), failed];
+        let all = [row(0, 0, Some(false), 10), row(0, 1, Some(true), 30), row(1, 0, Some(true), 50), failed];
         let models = ["small".to_owned()];
         let found = breakdown(&rows(&all), Names { models: &models, urls: &[] }, true, None);
         assert_eq!(found.iter().map(|d| d.name).collect::<Vec<_>>(), ["turn", "model", "cache"]);

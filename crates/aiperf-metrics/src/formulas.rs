@@ -46,12 +46,14 @@ pub(crate) fn decode_duration(f: &Facts) -> Option<u64> {
 
 /// Nanoseconds per token behind those of the first chunk.
 pub(crate) fn inter_token_latency(f: &Facts) -> Option<f64> {
-    let osl = output_sequence_length(f)?;
-    if osl < 2 {
-        return None;
-    }
-    let first = f.first_chunk_tokens.filter(|first| fits_first_chunk(*first, osl)).unwrap_or(1);
-    Some(decode_duration(f)? as f64 / (osl - first) as f64)
+    let steps = decode_steps(output_sequence_length(f)?, f.first_chunk_tokens)?;
+    Some(decode_duration(f)? as f64 / steps as f64)
+}
+
+/// Tokens of an answer behind those of the first chunk, which are one unless a count that fits says otherwise; `None` below two tokens.
+pub(crate) fn decode_steps(osl: u64, first_chunk_tokens: Option<u64>) -> Option<u64> {
+    let first = first_chunk_tokens.filter(|first| fits_first_chunk(*first, osl)).unwrap_or(1);
+    osl.checked_sub(first).filter(|steps| *steps > 0)
 }
 
 /// Whether the first chunk of an answer of `osl` tokens can have had `first` of them, with some left to come.

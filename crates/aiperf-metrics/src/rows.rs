@@ -27,8 +27,10 @@ pub struct RequestRow {
     pub isl: Option<u32>,
     /// Output length, reasoning included, tokens.
     pub osl: Option<u32>,
-    /// Prompt tokens from the server's cache, by its own count.
-    pub cached: Option<u32>,
+    /// Tokens of the first chunk as the server counts them; only where each chunk was asked for its counts.
+    pub first_chunk_tokens: Option<u32>,
+    /// Whether the server took prompt tokens from its cache; absent where it does not say.
+    pub cache_hit: Option<bool>,
     /// Chunks with content.
     pub chunks: u32,
     /// Where it belongs.
@@ -55,7 +57,8 @@ impl RequestRow {
             end_ns: facts.end_ns,
             isl: short(facts.isl),
             osl: short(crate::formulas::output_sequence_length(facts)),
-            cached: short(facts.usage.and_then(|usage| usage.cached_tokens)),
+            first_chunk_tokens: short(facts.first_chunk_tokens),
+            cache_hit: facts.usage.and_then(|usage| usage.cached_tokens).map(|tokens| tokens > 0),
             chunks: u32::try_from(facts.chunks.len()).unwrap_or(u32::MAX),
             place: facts.place,
             finish: facts.finish,
@@ -67,7 +70,8 @@ impl RequestRow {
         let pair = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
         let short = |value: Option<u32>| value.unwrap_or(ABSENT_SHORT);
         let Place { turn, model, target } = self.place;
-        let classes = u32::from(target) << 16 | (self.finish as u32) << 8 | self.outcome as u32;
+        let hit = self.cache_hit.map_or(0, |hit| 1 + u32::from(hit));
+        let classes = u32::from(target) << 16 | (self.finish as u32) << 8 | hit << 4 | self.outcome as u32;
         [
             self.start_ns,
             long(self.scheduled_ns),
@@ -75,7 +79,7 @@ impl RequestRow {
             long(self.last_ns),
             self.end_ns,
             pair(short(self.isl), short(self.osl)),
-            pair(short(self.cached), self.chunks),
+            pair(short(self.first_chunk_tokens), self.chunks),
             pair(u32::from(turn) << 16 | u32::from(model), classes),
         ]
     }
@@ -85,9 +89,9 @@ impl RequestRow {
         let (high, low) = (|word: u64| (word >> 32) as u32, |word: u64| word as u32);
         let short = |value: u32| (value != ABSENT_SHORT).then_some(value);
         let [start_ns, scheduled, first, last, end_ns, lengths, counts, classes] = words;
-        let byte = |word: u64, at: u32| (word >> at) as u8;
+        let class = |at: u32, bits: u32| (classes >> at) as usize & ((1 << bits) - 1);
         Self {
-            outcome: Outcome::ALL.get(usize::from(byte(classes, 0))).copied().unwrap_or_default(),
+            outcome: Outcome::ALL.get(class(0, 4)).copied().unwrap_or_default(),
             start_ns,
             scheduled_ns: long(scheduled),
             first_ns: long(first),
@@ -95,14 +99,15 @@ impl RequestRow {
             end_ns,
             isl: short(high(lengths)),
             osl: short(low(lengths)),
-            cached: short(high(counts)),
+            first_chunk_tokens: short(high(counts)),
+            cache_hit: class(4, 4).checked_sub(1).map(|hit| hit == 1),
             chunks: low(counts),
             place: Place {
                 turn: (classes >> 48) as u16,
                 model: (classes >> 32) as u16,
                 target: (classes >> 16) as u16,
             },
-            finish: Finish::ALL.get(usize::from(byte(classes, 8))).copied().unwrap_or_default(),
+            finish: Finish::ALL.get(class(8, 8)).copied().unwrap_or_default(),
         }
     }
 }
@@ -171,13 +176,24 @@ mod tests {
         let stamp = 0..ABSENT;
         let short = 0..ABSENT_SHORT;
         (
-            (0..5_usize, 0..6_usize, any::<[u16; 3]>(), any::<u32>()),
+            (
+                0..Outcome::ALL.len(),
+                0..Finish::ALL.len(),
+                any::<Option<bool>>(),
+                any::<[u16; 3]>(),
+                any::<u32>(),
+            ),
             (stamp.clone(), stamp.clone(), proptest::option::of(stamp.clone())),
             (proptest::option::of(stamp.clone()), proptest::option::of(stamp)),
             proptest::array::uniform3(proptest::option::of(short)),
         )
             .prop_map(
-                |((outcome, finish, place, chunks), (start, end, scheduled), (first, last), shorts)| {
+                |(
+                    (outcome, finish, cache_hit, place, chunks),
+                    (start, end, scheduled),
+                    (first, last),
+                    shorts,
+                )| {
                     RequestRow {
                         outcome: Outcome::ALL[outcome],
                         start_ns: start,
@@ -187,7 +203,8 @@ mod tests {
                         end_ns: end,
                         isl: shorts[0],
                         osl: shorts[1],
-                        cached: shorts[2],
+                        first_chunk_tokens: shorts[2],
+                        cache_hit,
                         chunks,
                         place: Place { turn: place[0], model: place[1], target: place[2] },
                         finish: Finish::ALL[finish],

@@ -11,6 +11,7 @@ mod bootstrap;
 
 use aiperf_core::outcome::Outcome;
 
+use crate::formulas::decode_steps;
 use crate::recorder::Recorder;
 use crate::rows::RequestRow;
 use crate::statistics::{Distribution, Rank};
@@ -111,10 +112,10 @@ fn between(from: Option<u64>, to: Option<u64>) -> Option<f64> {
     Some(to?.checked_sub(from?)? as f64)
 }
 
-/// Nanoseconds per token.
+/// The `inter_token_latency` of a row.
 pub(crate) fn pace(row: &RequestRow) -> Option<f64> {
-    let steps = row.osl?.checked_sub(1).filter(|n| *n > 0)?;
-    Some(between(row.first_ns, row.last_ns)? / f64::from(steps))
+    let steps = decode_steps(row.osl?.into(), row.first_chunk_tokens.map(u64::from))?;
+    Some(between(row.first_ns, row.last_ns)? / steps as f64)
 }
 
 /// Sums over time as requests go by; [`finish`](Self::finish) makes intervals of them.
@@ -288,6 +289,8 @@ fn of_rate(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::facts::{ChunkFact, Facts};
+    use crate::spec::{Compute, Value};
     use proptest::prelude::*;
 
     fn row(osl: u32) -> RequestRow {
@@ -321,6 +324,46 @@ mod tests {
     }
 
     proptest! {
+        /// A row tells nothing of a request that the request's own metrics do not tell.
+        #[test]
+        fn values_of_a_row_are_those_of_its_metrics(
+            gaps in proptest::collection::vec(0_u64..50, 0..6),
+            output in 0_u64..20,
+            reasoning in proptest::option::of(0_u64..5),
+            first in proptest::option::of(0_u64..20),
+            scheduled in proptest::option::of(0_u64..100),
+        ) {
+            let mut now = 100;
+            let at = |at_ns| ChunkFact { at_ns, answer: true };
+            let chunks = std::iter::once(at(now)).chain(gaps.iter().map(|gap| { now += gap; at(now) })).collect();
+            let facts = Facts {
+                outcome: Outcome::Completed,
+                start_ns: 40,
+                scheduled_ns: scheduled,
+                chunks,
+                isl: Some(7),
+                output_tokens: Some(output),
+                reasoning_tokens: reasoning,
+                first_chunk_tokens: first,
+                ..Facts::default()
+            };
+            let row = RequestRow::of(&facts);
+            for (tag, of_row) in PER_REQUEST {
+                let Some(Compute::Record(rule)) = find(tag).map(|spec| spec.compute) else { panic!("{tag}") };
+                let expected = rule(&facts).map(|value| match value {
+                    Value::Int(v) => v as f64,
+                    Value::Real(v) => v,
+                    Value::List(_) => panic!("{tag}"),
+                });
+                match (of_row(&row), expected) {
+                    (Some(found), Some(expected)) => {
+                        prop_assert!((found - expected).abs() <= 1e-12 * expected, "{}: {} {}", tag, found, expected);
+                    }
+                    (found, expected) => prop_assert_eq!(found, expected, "{}", tag),
+                }
+            }
+        }
+
         #[test]
         fn shares_are_even_and_whole(osl in 0u32..500, n in 1usize..100) {
             let chunks: Vec<u64> = (0..n as u64).collect();
