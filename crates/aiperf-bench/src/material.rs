@@ -169,7 +169,6 @@ impl Material {
                 dispatched_ns: Some(exchange.stamps.start_ns - 10_000),
                 send_start_ns: exchange.stamps.send_start_ns,
                 headers_ns: exchange.stamps.headers_ns,
-                connecting_ns: Some(0),
                 read_lag_ns: Some(20_000),
                 ..WireFacts::default()
             },

@@ -114,9 +114,6 @@ pub struct WireFacts {
     pub reused: Option<bool>,
     /// Bytes and pieces.
     pub traffic: Option<TrafficFacts>,
-    /// Time that name, TCP and TLS of its connection took, or the wait for one that another request made, nanoseconds: 0 on a kept one,
-    /// absent when it had none.
-    pub connecting_ns: Option<u64>,
     /// The longest that a part of the answer lay in the kernel before it was read, nanoseconds; absent where the kernel does not stamp.
     pub read_lag_ns: Option<u64>,
 }
@@ -142,7 +139,6 @@ impl WireFacts {
     /// What ticket and exchange tell.
     pub fn of(ticket: &Ticket, exchange: &Exchange) -> Self {
         let stamps = &exchange.stamps;
-        // Who waits for a connection that another request makes waits for the connecting all the same.
         let steps = [stamps.blocked_ns, stamps.dns_ns, stamps.tcp_ns, stamps.tls_ns];
         let [blocked, dns, tcp, tls] = steps.map(length);
         let carried = |ns: u64| stamps.send_start_ns.map(|_| ns);
@@ -166,7 +162,6 @@ impl WireFacts {
                 chunks_sent: exchange.traffic.writes.into(),
                 chunks_received: exchange.reads.len() as u64,
             }),
-            connecting_ns: carried(blocked + dns + tcp + tls),
             read_lag_ns: exchange.reads.iter().filter_map(ReadMark::read_lag_ns).max().map(u64::from),
         }
     }

@@ -79,10 +79,6 @@ pub(crate) fn connection_reused(f: &Facts) -> Option<u64> {
     f.wire.reused.map(u64::from)
 }
 
-pub(crate) fn time_to_response_headers(f: &Facts) -> Option<u64> {
-    f.wire.headers_ns?.checked_sub(f.start_ns)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,7 +137,6 @@ mod tests {
             (chunks_sent, 1),
             (chunks_received, 7),
             (connection_reused, 0),
-            (time_to_response_headers, 40),
         ] {
             assert_eq!(rule(&f), Some(expected));
         }

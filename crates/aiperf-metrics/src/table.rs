@@ -179,7 +179,7 @@ metrics! {
     "http_req_total", "HTTP Total Time", "Total"; Nanoseconds -> Milliseconds; []; HttpTrace 2130;
         "Last byte of the answer's body − request start."; int http::total;
     "time_to_response_headers", "Time to Response Headers", "TT Headers"; Nanoseconds -> Milliseconds; [OURS]; None 0;
-        "Response headers whole − request start, streamed or not."; int http::time_to_response_headers;
+        "Response headers whole − request start, streamed or not."; int timing::stream_setup_latency;
 
     // Without the way to the server and back.
     "network_adjusted_time_to_first_token", "Network-Adjusted Time to First Token", "Net-Adj TTFT"; Nanoseconds -> Milliseconds; [STREAMING TOKENS]; Main 101;

@@ -2,6 +2,7 @@
 
 use crate::facts::Facts;
 use crate::formulas::time_to_first_token;
+use crate::http::connection_overhead;
 
 /// The first content as somebody saw it who was to be served at the scheduled time.
 pub(crate) fn scheduled_time_to_first_token(f: &Facts) -> Option<u64> {
@@ -31,8 +32,9 @@ pub(crate) fn stream_setup_latency(f: &Facts) -> Option<u64> {
     f.wire.headers_ns?.checked_sub(f.start_ns)
 }
 
+/// Who waited for a connection that another request made waited for the connecting all the same.
 pub(crate) fn connection_free_time_to_first_token(f: &Facts) -> Option<u64> {
-    time_to_first_token(f)?.checked_sub(f.wire.connecting_ns?)
+    time_to_first_token(f)?.checked_sub(connection_overhead(f)?)
 }
 
 pub(crate) fn read_lag(f: &Facts) -> Option<u64> {

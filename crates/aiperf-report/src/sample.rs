@@ -101,7 +101,6 @@ fn request(outcome: Outcome, start_ms: u64, tokens: u64) -> Facts {
             dispatched_ns: Some(start_ns - 200_000),
             send_start_ns: Some(start_ns + 300_000),
             headers_ns: Some(start_ns + 20_000_000),
-            connecting_ns: Some(250_000),
             read_lag_ns: Some(40_000),
             send_end_ns: Some(start_ns + 350_000),
             first_byte_ns: Some(start_ns + 21_000_000),

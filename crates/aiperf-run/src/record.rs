@@ -233,10 +233,6 @@ impl Line<'_> {
     }
 
     fn wire(&self) -> WireFacts {
-        let connecting = self
-            .one("time_to_first_token")
-            .zip(self.one("connection_free_time_to_first_token"))
-            .and_then(|(whole, free)| whole.checked_sub(free));
         let first_byte_ns = self.metadata.response_receive_start_ns;
         let receiving = self.one("http_req_receiving");
         WireFacts {
@@ -252,7 +248,6 @@ impl Line<'_> {
             tls_ns: self.one("http_req_tls"),
             reused: self.one("http_req_connection_reused").map(|reused| reused == 1),
             traffic: self.traffic(),
-            connecting_ns: connecting,
             read_lag_ns: self.one("read_lag"),
         }
     }

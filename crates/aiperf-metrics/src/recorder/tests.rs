@@ -351,7 +351,6 @@ fn memory_per_request_is_what_the_crate_says() {
         tls_ns: Some(0),
         reused: Some(false),
         traffic: Some(TrafficFacts::default()),
-        connecting_ns: Some(0),
         read_lag_ns: Some(0),
     };
     facts.first_event_ns = Some(0);
