@@ -402,12 +402,12 @@ impl Recorder {
         OverTime::of(&self.rows, gaps, window)
     }
 
-    /// How late requests of a file's times were handed to the transport, behind the least late of them: p50, p90 and p99, milliseconds.
-    /// AIPerf's rule; what all of them were late by is in `send_lag` alone.
+    /// How late completed requests of a file's times were handed to the transport, behind the least late of them: p50, p90 and p99,
+    /// milliseconds. AIPerf's rule; what all of them were late by is in `send_lag` alone.
     fn replay_lag(&self) -> Option<[f64; 3]> {
         let offsets = || {
             let late = |row: RequestRow| Some(i128::from(row.start_ns) - i128::from(row.scheduled_ns?));
-            self.rows.iter().filter_map(late)
+            self.rows.iter().filter(|row| row.outcome == Outcome::Completed).filter_map(late)
         };
         let least = offsets().min().filter(|_| self.is_replay)?;
         let mut column = IntColumn::on(self.disk.as_ref());

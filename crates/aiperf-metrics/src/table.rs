@@ -383,11 +383,11 @@ metrics! {
 
     // A replay: how well it kept the times of its file.
     "replay_sched_lag_p50", "Replay Schedule Lag p50", "Sched Lag p50"; Milliseconds -> Milliseconds; [NO_RECORDS]; None 0;
-        "p50 of request start − time of the file, less the smallest of these; what all requests were late by is in send_lag alone. Only when all follow a file's times."; derived |c| c.replay_lag(0);
+        "p50 of request start − time of the file over the completed requests, less the smallest of these; what all requests were late by is in send_lag alone. Only when all follow a file's times."; derived |c| c.replay_lag(0);
     "replay_sched_lag_p90", "Replay Schedule Lag p90", "Sched Lag p90"; Milliseconds -> Milliseconds; [NO_RECORDS]; None 0;
-        "p90 of request start − time of the file, less the smallest of these; what all requests were late by is in send_lag alone. Only when all follow a file's times."; derived |c| c.replay_lag(1);
+        "p90 of request start − time of the file over the completed requests, less the smallest of these; what all requests were late by is in send_lag alone. Only when all follow a file's times."; derived |c| c.replay_lag(1);
     "replay_sched_lag_p99", "Replay Schedule Lag p99", "Sched Lag p99"; Milliseconds -> Milliseconds; [NO_RECORDS]; None 0;
-        "p99 of request start − time of the file, less the smallest of these; what all requests were late by is in send_lag alone. Only when all follow a file's times."; derived |c| c.replay_lag(2);
+        "p99 of request start − time of the file over the completed requests, less the smallest of these; what all requests were late by is in send_lag alone. Only when all follow a file's times."; derived |c| c.replay_lag(2);
     "replay_sched_degraded", "Replay Schedule Degraded", "Sched Degraded"; Count -> Count; [NO_RECORDS]; None 0;
         "1 when replay_sched_lag_p99 is over 500 ms, otherwise 0."; derived |c| c.replay_lag(2).map(|ms| f64::from(u8::from(ms > REPLAY_DEGRADED_MS)));
 

@@ -180,6 +180,8 @@ fn the_lag_of_a_replay_is_behind_its_least_late_request() {
             let facts = request(Outcome::Completed, 1000 + late, 3);
             recorder.record(&Facts { scheduled_ns: Some(1_000_000_000), ..facts });
         }
+        // Of one that failed nothing is told, as in AIPerf.
+        recorder.record(&Facts { scheduled_ns: Some(0), ..request(Outcome::Failed, 3000, 3) });
         recorder.summarise(Window::new(0, 3_000_000_000))
     };
     let late = [40, 10, 30, 20, 1010];
