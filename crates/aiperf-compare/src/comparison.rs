@@ -2,11 +2,11 @@
 
 use std::cmp::Reverse;
 
-use aiperf_metrics::{ConsoleGroup, Flags, MetricSpec, Unit, find};
+use aiperf_metrics::{ConsoleGroup, Flags, MetricSpec, STATISTICS, Unit, find};
 
 use crate::findings::{self, Finding, Severity};
 use crate::interval::{self, Interval};
-use crate::run::{Metric, Run, STATS};
+use crate::run::{Metric, Run};
 
 /// Which way is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -152,7 +152,9 @@ impl Comparison {
             let of: Vec<Option<&Metric>> =
                 runs.iter().map(|r| r.metric(tag).filter(|m| m.unit == unit)).collect();
             let is_scalar = of.iter().flatten().all(|m| m.is_scalar());
-            for stat in STATS.into_iter().filter(|stat| of.iter().flatten().any(|m| m.get(stat).is_some())) {
+            for stat in
+                STATISTICS.into_iter().filter(|stat| of.iter().flatten().any(|m| m.get(stat).is_some()))
+            {
                 lines.push(line(&runs, baseline, level, first, &unit, stat, is_scalar, &of));
             }
         }

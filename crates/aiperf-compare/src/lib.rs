@@ -25,4 +25,4 @@ pub use comparison::{Comparison, Difference, Direction, Line, Verdict};
 pub use findings::{Finding, Severity};
 pub use interval::Interval;
 pub use records::{RecordsProblem, Samples};
-pub use run::{Metric, NotASummary, Run, STATS};
+pub use run::{Metric, NotASummary, Run};

@@ -2,13 +2,10 @@
 
 use std::fmt;
 
+use aiperf_metrics::STATISTICS;
 use serde_json::{Map, Value};
 
 use crate::records::Samples;
-
-/// Statistics a metric may have, in the order of files.
-pub const STATS: [&str; 15] =
-    ["avg", "p1", "p5", "p10", "p25", "p50", "p75", "p90", "p95", "p99", "min", "max", "std", "count", "sum"];
 
 /// A metric of a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -149,7 +146,7 @@ fn metric(tag: &str, value: &Value) -> Option<Metric> {
     // Schema 2 calls the one value so.
     let number =
         |name: &str| value.get(name).or_else(|| value.get("value").filter(|_| name == "avg"))?.as_f64();
-    let stats: Vec<_> = STATS.into_iter().filter_map(|name| Some((name, number(name)?))).collect();
+    let stats: Vec<_> = STATISTICS.into_iter().filter_map(|name| Some((name, number(name)?))).collect();
     let has_value = stats.iter().any(|(name, _)| *name == "avg");
     has_value.then(|| Metric { tag: tag.to_owned(), unit, stats })
 }

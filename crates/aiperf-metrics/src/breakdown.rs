@@ -53,6 +53,11 @@ const DIMENSIONS: [(&str, KeyOf); 5] = [
     ("cache", |row| row.cache_hit.map(|is_hit| u16::from(!is_hit))),
 ];
 
+/// Names of all dimensions, in the order in which they are told.
+pub fn dimension_names() -> impl Iterator<Item = &'static str> {
+    DIMENSIONS.iter().map(|(name, _)| *name)
+}
+
 struct Columns {
     requests: u64,
     completed: u64,

@@ -8,7 +8,10 @@ use crate::store::Disk;
 use crate::summary::Stats;
 use crate::table::find;
 
-/// Columns of `request_latency`, and of streams `time_to_first_token` and `inter_token_latency`.
+/// Tags of the latencies that are told of some of the requests of a run.
+pub const LATENCIES: [&str; 3] = ["request_latency", "time_to_first_token", "inter_token_latency"];
+
+/// Columns of [`LATENCIES`], of which only streams have the last two.
 #[derive(Debug)]
 pub(crate) struct Latencies {
     latency: IntColumn,
@@ -35,14 +38,13 @@ impl Latencies {
 
     /// Their statistics by tag, as the summary has them.
     pub(crate) fn stats(&self, is_streaming: bool) -> Vec<(&'static str, Stats)> {
-        [
-            ("request_latency", self.latency.distribution()),
-            ("time_to_first_token", self.first.distribution().filter(|_| is_streaming)),
-            ("inter_token_latency", self.pace.distribution().filter(|_| is_streaming)),
-        ]
-        .into_iter()
-        .filter_map(|(tag, values)| Some((tag, stats(tag, values?)?)))
-        .collect()
+        let first = self.first.distribution().filter(|_| is_streaming);
+        let pace = self.pace.distribution().filter(|_| is_streaming);
+        LATENCIES
+            .into_iter()
+            .zip([self.latency.distribution(), first, pace])
+            .filter_map(|(tag, values)| Some((tag, stats(tag, values?)?)))
+            .collect()
     }
 }
 

@@ -52,7 +52,7 @@ mod target;
 mod timing;
 mod unit;
 
-pub use breakdown::{Dimension, Group, MAX_BREAKDOWN, Names};
+pub use breakdown::{Dimension, Group, MAX_BREAKDOWN, Names, dimension_names};
 pub use column::{IntColumn, RealColumn};
 pub use derived::Context;
 pub use errors::{ErrorGroup, ErrorSummary, MAX_GROUPS, is_context_overflow};
@@ -60,6 +60,7 @@ pub use explain::{Elsewhere, Explanation, TOOLS, explain, public_metrics};
 pub use facts::{Capabilities, ChunkFact, Facts, Place, TrafficFacts, WireFacts};
 pub use formulas::{fits_first_chunk, osl_tolerance};
 pub use intervals::{Interval, LEVEL, MetricUncertainty, QUANTILES, Uncertainty, least_count};
+pub use latencies::LATENCIES;
 pub use lengths::{Agreement, LengthDifference, LengthFacts, LengthLedger, LengthSummary};
 pub use load::{
     Arrivals, Asked, ClockHealth, ComposerWaits, Connections, CpuShare, HandOver, Health, InFlight,
@@ -74,7 +75,9 @@ pub use reference::reference_markdown;
 pub use rows::{RequestRow, RequestRows};
 pub use slo::Attainment;
 pub use spec::{Compute, ConsoleGroup, Flags, Fold, MetricSpec, Value};
-pub use statistics::{Distribution, PERCENTILES, PartStats, STAT_NAMES, pairwise_sum, percentile_of_sorted};
+pub use statistics::{
+    Distribution, PERCENTILES, PartStats, STAT_NAMES, STATISTICS, pairwise_sum, percentile_of_sorted,
+};
 pub use steady::{NotSteady, Steadiness, SteadyState};
 pub use store::{Disk, DiskProblem};
 pub use stream::{token_gaps, tokens_of_chunks};

@@ -6,6 +6,7 @@ use crate::derived::Context;
 use crate::facts::{Capabilities, Facts};
 use crate::over_time::Curve;
 use crate::rows::RequestRow;
+use crate::statistics::STATISTICS;
 use crate::unit::Unit;
 
 /// One value of one request, in the stored unit.
@@ -73,10 +74,7 @@ impl Compute {
     /// Names of the statistics it has in files, in AIPerf's order; one value alone is its `avg`.
     pub const fn statistics(&self) -> &'static [&'static str] {
         match self {
-            Self::Record(_) | Self::AtLeast(_) => &[
-                "avg", "p1", "p5", "p10", "p25", "p50", "p75", "p90", "p95", "p99", "min", "max", "std",
-                "count", "sum",
-            ],
+            Self::Record(_) | Self::AtLeast(_) => &STATISTICS,
             Self::Adjusted(_) => {
                 &["p1", "p5", "p10", "p25", "p50", "p75", "p90", "p95", "p99", "min", "count"]
             }

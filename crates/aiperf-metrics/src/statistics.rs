@@ -7,6 +7,10 @@
 /// Percentiles every distribution has.
 pub const PERCENTILES: [f64; 9] = [1.0, 5.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0];
 
+/// Names of the statistics of a distribution in the order of AIPerf's JSON.
+pub const STATISTICS: [&str; 15] =
+    ["avg", "p1", "p5", "p10", "p25", "p50", "p75", "p90", "p95", "p99", "min", "max", "std", "count", "sum"];
+
 /// Names of the statistics in the order of AIPerf's CSV columns.
 pub const STAT_NAMES: [&str; 14] =
     ["avg", "min", "max", "sum", "p1", "p5", "p10", "p25", "p50", "p75", "p90", "p95", "p99", "std"];

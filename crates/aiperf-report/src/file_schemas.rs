@@ -3,7 +3,7 @@
 //! What AIPerf 0.13 writes fits as well. Objects of ours are closed, so that a slip is found; a tag of a metric that is not in the table
 //! is allowed where metrics are, since a later version has more of them, but it must have the form of one.
 
-use aiperf_metrics::{METRICS, MetricSpec};
+use aiperf_metrics::{METRICS, MetricSpec, STATISTICS};
 use serde_json::{Map, Value, json};
 
 use crate::schema::{as_map, object, summary_schema, summary_schema_2, with_head};
@@ -245,15 +245,17 @@ fn record_metrics() -> Value {
 
 /// Statistics of any metric, as far as there are any.
 pub(crate) fn statistics() -> Value {
-    let mut keys = Map::new();
-    keys.insert("unit".to_owned(), text());
-    for name in
-        ["avg", "p1", "p5", "p10", "p25", "p50", "p75", "p90", "p95", "p99", "min", "max", "std", "sum"]
-    {
+    object(statistic_keys(0), &["unit"])
+}
+
+/// A metric's unit and its statistics, of so many values at least.
+pub(crate) fn statistic_keys(least_count: u32) -> Map<String, Value> {
+    let mut keys = as_map(json!({"unit": text()}));
+    for name in STATISTICS.into_iter().filter(|name| *name != "count") {
         keys.insert(name.to_owned(), json!({"type": "number"}));
     }
-    keys.insert("count".to_owned(), whole());
-    object(keys, &["unit"])
+    keys.insert("count".to_owned(), json!({"type": "integer", "minimum": least_count}));
+    keys
 }
 
 /// Words of a failure; `kind`, `stage` and `retryable` are ours.

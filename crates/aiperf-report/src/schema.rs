@@ -5,7 +5,6 @@ use aiperf_metrics::{Compute, METRICS};
 use serde_json::{Map, Value, json};
 
 const DRAFT: &str = "https://json-schema.org/draft/2020-12/schema";
-const PERCENTILES: [&str; 9] = ["p1", "p5", "p10", "p25", "p50", "p75", "p90", "p95", "p99"];
 
 /// Schema of what [`json::summary`](crate::json::summary) writes.
 pub fn summary_schema() -> Value {
@@ -58,12 +57,7 @@ pub fn summary_schema() -> Value {
     if let Value::Object(map) = &mut properties {
         map.extend(metrics());
     }
-    let mut number_keys: Map<String, Value> = Map::new();
-    number_keys.insert("unit".to_owned(), json!({"type": "string"}));
-    for key in ["avg"].into_iter().chain(PERCENTILES).chain(["min", "max", "std", "sum"]) {
-        number_keys.insert(key.to_owned(), json!({"type": "number"}));
-    }
-    number_keys.insert("count".to_owned(), json!({"type": "integer", "minimum": 1}));
+    let number_keys = crate::file_schemas::statistic_keys(1);
     let all: Vec<String> = number_keys.keys().cloned().collect();
     let all: Vec<&str> = all.iter().map(String::as_str).collect();
     let error_details = json!({

@@ -1,17 +1,13 @@
 //! `profile_export_aiperf_timeslices.json` and `.csv`: one slice after the other, as they are made.
 
 use aiperf_core::time::ClockAnchor;
-use aiperf_metrics::{STAT_NAMES, Slice, Stats, Summary};
+use aiperf_metrics::{STAT_NAMES, STATISTICS, Slice, Stats, Summary};
 use serde_json::Value;
 
 use crate::csv;
 use crate::json;
 use crate::pretty::{new_line, pretty};
 use crate::write::Object;
-
-/// Statistics of what slices alone have, in the order of the summary.
-const KEYS: [&str; 15] =
-    ["avg", "p1", "p5", "p10", "p25", "p50", "p75", "p90", "p95", "p99", "min", "max", "std", "count", "sum"];
 
 /// Writes the JSON file piece by piece.
 #[derive(Debug)]
@@ -44,7 +40,7 @@ impl JsonWriter {
             json::metric(o.key(row.spec.tag), row);
         }
         for (spec, stats) in &slice.sliced {
-            json::statistics(o.key(spec.tag), stats, &KEYS);
+            json::statistics(o.key(spec.tag), stats, &STATISTICS);
         }
         o.end();
         if !self.is_first {

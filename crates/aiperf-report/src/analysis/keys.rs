@@ -2,8 +2,8 @@
 
 use aiperf_core::time::{ClockAnchor, ns_to_seconds};
 use aiperf_metrics::{
-    Analysis, Dimension, Interval, LEVEL, METRICS, MetricUncertainty, QUANTILES, Stats, Steadiness,
-    Uncertainty, find,
+    Analysis, Dimension, Interval, LATENCIES, LEVEL, METRICS, MetricUncertainty, QUANTILES, Stats,
+    Steadiness, Uncertainty, dimension_names, find,
 };
 use serde_json::{Map, Value, json};
 
@@ -13,9 +13,6 @@ use crate::load::Shapes;
 const OF_WINDOW: [&str; 6] = ["avg", "p50", "p90", "p99", "max", "count"];
 /// And of a group.
 const OF_GROUP: [&str; 3] = ["avg", "p50", "p99"];
-/// Latencies of windows and groups.
-const LATENCIES: [&str; 3] = ["request_latency", "time_to_first_token", "inter_token_latency"];
-const DIMENSIONS: [&str; 5] = ["turn", "model", "url", "finish_reason", "cache"];
 
 /// The object `uncertainty`, with nulls for what there is not.
 pub(crate) fn uncertainty(uncertainty: &Uncertainty) -> Value {
@@ -174,7 +171,7 @@ pub(crate) fn breakdown_schema(nulls: bool) -> Value {
     let latencies: Vec<(&str, Value)> = LATENCIES.iter().map(|tag| (*tag, s.all(&keys))).collect();
     let group = s.some(&[("value", text()), ("requests", whole()), ("completed", whole())], &latencies);
     let list = json!({"type": "array", "items": group});
-    optional(DIMENSIONS.iter().map(|name| ((*name).to_owned(), list.clone())).collect())
+    optional(dimension_names().map(|name| (name.to_owned(), list.clone())).collect())
 }
 
 /// An object that may have each of these keys, and no others.

@@ -99,8 +99,8 @@ pub(crate) struct GroupTable {
     pub(crate) more: usize,
 }
 
-/// Columns of numbers of a table of groups, and how soon one goes on a console without room for it; 0 always stays.
 impl GroupTable {
+    /// Columns of numbers, and how soon one goes on a console without room for it; 0 always stays.
     pub(crate) const COLUMNS: [(&str, u8); 11] = [
         ("requests", 0),
         ("completed", 8),

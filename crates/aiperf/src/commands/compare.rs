@@ -4,8 +4,9 @@ use std::fs::{self, File};
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
-use aiperf_compare::{Comparison, Run, STATS, Samples};
+use aiperf_compare::{Comparison, Run, Samples};
 use aiperf_core::text::nearest;
+use aiperf_metrics::STATISTICS;
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
 use serde_json::Value;
 
@@ -66,7 +67,7 @@ pub(crate) fn command() -> Command {
                 .value_name("LIST")
                 .default_value(SHOWN)
                 .value_delimiter(',')
-                .value_parser(STATS)
+                .value_parser(STATISTICS)
                 .help("Statistics in tables; JSON and CSV hold all"),
         )
         .arg(
