@@ -106,12 +106,17 @@ const FIRST: u64 = 16;
 const EVERY_BITS: u32 = 6;
 
 impl Recounted {
-    /// Whether the request behind `number` others is chosen: the same ones, wherever it is asked. Numbers are scattered, so that no
-    /// rhythm of turns makes a sample of first turns alone.
+    /// Whether the request behind `number` others is chosen: the same ones, wherever it is asked.
     pub(crate) fn chooses(self, number: u64) -> bool {
-        let scattered = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self == Self::All || number < FIRST || scattered >> (u64::BITS - EVERY_BITS) == 0
+        self == Self::All || is_in_sample(number, FIRST, EVERY_BITS)
     }
+}
+
+/// Whether the request behind `number` others is one of the `first` of the run or, behind them, of one in 2 to the power of `every_bits`.
+/// Numbers are scattered, so that no rhythm of turns makes a sample of first turns alone.
+pub(crate) const fn is_in_sample(number: u64, first: u64, every_bits: u32) -> bool {
+    let scattered = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    number < first || scattered >> (u64::BITS - every_bits) == 0
 }
 
 impl Needs {

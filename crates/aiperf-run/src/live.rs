@@ -2,6 +2,9 @@
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use aiperf_core::outcome::Outcome;
+use aiperf_core::time::ns_to_ms;
+use aiperf_metrics::{Facts, RecordValues, Value};
 use tokio::sync::Notify;
 
 /// Values remembered per metric: enough for a steady median, small enough to sort on every tick.
@@ -29,6 +32,37 @@ pub(crate) struct Latest {
     pub itl_ms: Window,
     /// Request latency, milliseconds.
     pub latency_ms: Window,
+}
+
+impl Latest {
+    /// Takes in a request that was read.
+    pub(crate) fn add(&mut self, facts: &Facts, values: &RecordValues) {
+        match facts.outcome {
+            Outcome::Completed => self.counts.completed += 1,
+            Outcome::Cancelled => self.counts.cancelled += 1,
+            Outcome::Failed | Outcome::Lost | Outcome::Unsent => self.counts.failed += 1,
+        }
+        if facts.outcome != Outcome::Completed {
+            return;
+        }
+        if let (Some(first), Some(last)) = (facts.chunks.first(), facts.chunks.last()) {
+            self.ttft_ms.push(ns_to_ms(first.at_ns.saturating_sub(facts.start_ns)));
+            self.latency_ms.push(ns_to_ms(last.at_ns.saturating_sub(facts.start_ns)));
+        }
+        if let Some(Value::Real(itl_ns)) = values.get("inter_token_latency") {
+            self.itl_ms.push(itl_ns / 1e6);
+        }
+    }
+
+    /// Takes in what was seen since.
+    pub(crate) fn absorb(&mut self, seen: &Self) {
+        self.counts.completed += seen.counts.completed;
+        self.counts.failed += seen.counts.failed;
+        self.counts.cancelled += seen.counts.cancelled;
+        self.ttft_ms.absorb(&seen.ttft_ms);
+        self.itl_ms.absorb(&seen.itl_ms);
+        self.latency_ms.absorb(&seen.latency_ms);
+    }
 }
 
 /// Requests of a phase that ended and were read.
