@@ -1,7 +1,10 @@
 //! From wire facts to an [`Answer`]: which bytes are events, which events have content, when each became readable.
 
+mod envelope;
+mod lacks;
+mod places;
+
 use std::borrow::Cow;
-use std::ops::Range;
 use std::sync::Arc;
 
 use aiperf_core::exchange::Exchange;
@@ -12,15 +15,16 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::choice::ChoiceText;
-use super::chunk::{CallPart, Channel, Envelope, Piece, with_object};
+use super::chunk::{CallPart, Channel, Piece, with_object};
 use super::detect::Extraction;
 use super::event::Said;
-use super::familiar::{Familiar, Holes, Meaning, Met};
+use super::familiar::Familiar;
 use super::grown::Grown;
 use super::scores::{self, Results};
-use super::{Answer, AnswerChunk, chat, completions, error, generate, messages, responses, spec_decode};
+use super::{Answer, AnswerChunk, error, generate, messages, responses};
 use crate::sse::{SseEvent, SseScanner};
-use crate::usage::{read_raw_usage, read_usage};
+use crate::usage::read_usage;
+use places::{Frame, Only, Spot, place};
 
 /// Reads `exchange` as an answer of the API `kind`; `rule` says where an API that has no form of its own has its content. Events
 /// like those of other answers are recognized by what is `familiar`.
@@ -36,7 +40,7 @@ pub(super) fn read(
     }
     let status_is_good = exchange.status.is_some_and(|s| (200..300).contains(&s));
     if status_is_good {
-        if is_event_stream(exchange.content_type.as_deref()) {
+        if exchange.is_event_stream() {
             reader.stream(exchange);
         } else {
             reader.whole(exchange);
@@ -58,11 +62,6 @@ pub(super) fn read(
             .or_else(|| reader.unfinished(exchange)),
     };
     Answer { failure, ..reader.finish() }
-}
-
-fn is_event_stream(content_type: Option<&str>) -> bool {
-    let kind = content_type.unwrap_or("").split(';').next().unwrap_or("");
-    kind.trim().eq_ignore_ascii_case("text/event-stream")
 }
 
 /// What has been read so far of a body of lifetime `'b`.
@@ -153,20 +152,11 @@ impl<'b> Reader<'b> {
         if let Some(frame) = &self.frame
             && let Some(text) = frame.text(&data)
         {
-            let (channel, choice, call) = (frame.channel, frame.choice, frame.call);
+            let spot = frame.spot;
             self.objects += 1;
             self.choices = self.choices.saturating_add(1);
             self.ends_malformed = false;
-            let said = &mut self.texts[choice];
-            match channel {
-                Channel::Text => said.text.push_str(text),
-                Channel::Reasoning => said.reasoning.push_str(text),
-                Channel::Call => said.arguments(call, text),
-            }
-            match channel {
-                Channel::Reasoning => self.lengths.1 += text.len(),
-                Channel::Text | Channel::Call => self.lengths.0 += text.len(),
-            }
+            self.grow(spot, text);
             self.chunk(at_ns);
             return;
         }
@@ -175,53 +165,10 @@ impl<'b> Reader<'b> {
             _ => self.unframed(event, &data, at_ns),
         };
         // Once another call began, the same bytes may go on with that one.
-        self.frame = self.frame.take().filter(|frame| frame.channel != Channel::Call);
-        if let Some(Only { channel, place, choice, call }) = only
-            && let Cow::Borrowed(data) = data
-        {
-            let (head, tail) = (&data[..place.start], &data[place.end..]);
-            self.frame = Some(Frame { channel, choice, call, head, tail });
+        self.frame = self.frame.take().filter(|frame| frame.spot.channel != Channel::Call);
+        if let (Some(only), Cow::Borrowed(data)) = (only, data) {
+            self.frame = Some(Frame::around(&only, data));
         }
-    }
-
-    /// Takes up what data says that is like data read before; `None` when it is like no other.
-    fn meet(&mut self, data: &[u8], at_ns: u64) -> Option<Found> {
-        let mut familiar = self.familiar.take()?;
-        let found = familiar.meet(data).map(|met| Found::Answer(self.hear(&met, data, at_ns)));
-        self.familiar = Some(familiar);
-        found
-    }
-
-    /// As [`envelope`](Self::envelope) does with data that is read as JSON.
-    fn hear(&mut self, met: &Met<'_, '_>, data: &[u8], at_ns: u64) -> Option<Only> {
-        let Met { meaning: Meaning { model, choice, finish_reason }, text, usage } = met;
-        self.objects += 1;
-        self.ends_malformed = false;
-        if let Some(model) = model.as_deref().filter(|_| self.answer.served_model.is_none()) {
-            self.answer.served_model = Some(model.to_owned());
-        }
-        self.answer.usage = usage.or(self.answer.usage);
-        let Some(index) = choice else {
-            self.has_tail |= usage.is_some();
-            return None;
-        };
-        self.choices = self.choices.saturating_add(1);
-        let choice = self.choice(*index);
-        if let Some(reason) = finish_reason {
-            self.texts[choice].finish_reason = Some(reason.to_string());
-        }
-        let (text, channel) = (*text)?;
-        let said = &mut self.texts[choice];
-        if channel == Channel::Reasoning {
-            said.reasoning.push_str(text);
-            self.lengths.1 += text.len();
-        } else {
-            said.text.push_str(text);
-            self.lengths.0 += text.len();
-        }
-        self.chunk_with(*usage, at_ns);
-        let place = within(data, text.as_bytes()).filter(|_| finish_reason.is_none() && usage.is_none())?;
-        Some(Only { channel, place, choice, call: 0 })
     }
 
     /// The data of an event, if it has some to be read. The end mark and an error are taken up.
@@ -435,112 +382,6 @@ impl<'b> Reader<'b> {
         Ok(())
     }
 
-    /// Takes up what an object of chat or completions said. One that `is_own` is read from `json` itself, and is known from then on.
-    fn envelope(&mut self, json: &str, envelope: Envelope<'_>, is_own: bool, at_ns: u64) -> Found {
-        self.objects += 1;
-        let model = Some(&*envelope.model.0).filter(|model| !model.is_empty());
-        if let Some(model) = model.filter(|_| self.answer.served_model.is_none()) {
-            self.answer.served_model = Some(model.to_owned());
-        }
-        let value = |raw: &serde_json::value::RawValue| serde_json::from_str::<Value>(raw.get()).ok();
-        let usage = envelope.usage.and_then(read_raw_usage);
-        if let Some(usage) = usage {
-            self.answer.usage = Some(usage);
-        }
-        if let Some(stats) = envelope.metrics.and_then(|m| spec_decode::of(m.get())) {
-            self.spec_decodes += 1;
-            match stats {
-                Ok(stats) => self.answer.spec_decode = Some(stats),
-                Err(broken) => self.answer.spec_decode_problem = Some(broken.0),
-            }
-        }
-        if let Some(tree) = envelope.error.and_then(value)
-            && error::says_something(&tree)
-        {
-            return Found::Error(error::typed(tree, &envelope.error_type.0));
-        }
-        if envelope.object.0 == "error" {
-            return Found::ErrorObject;
-        }
-        if envelope.choices.is_none()
-            && let Some(tree) = envelope.detail.and_then(value)
-            && error::says_something(&tree)
-        {
-            return Found::Error(tree);
-        }
-        let choices = envelope.choices.unwrap_or_default();
-        self.has_tail |= choices.is_empty() && usage.is_some();
-        let plain = choices.len() == 1
-            && envelope.usage.is_none()
-            && envelope.error.is_none()
-            && envelope.metrics.is_none();
-        self.choices = self.choices.saturating_add(choices.len() as u32);
-        let before = self.lengths;
-        let (mut only, mut found) = (None, None);
-        // Like another of its kind an object is when all that it says is one text, counts, and what its other bytes say.
-        let mut meaning = (is_own
-            && self.familiar.is_some()
-            && choices.len() <= 1
-            && envelope.error.is_none()
-            && envelope.metrics.is_none()
-            && envelope.detail.is_none())
-        .then(|| Meaning { model: model.map(Into::into), choice: None, finish_reason: None });
-        let mut hole = None;
-        for mut choice in choices {
-            let index = choice.index();
-            let at = self.choice(index);
-            let reason = choice.finish_reason();
-            let is_last = reason.is_some();
-            if let Some(meaning) = &mut meaning {
-                meaning.choice = Some(index);
-                meaning.finish_reason = reason.as_deref().map(Into::into);
-            }
-            if let Some(reason) = reason {
-                if matches!(&*reason, "abort" | "error") {
-                    found = Some(Value::from(format!(
-                        "the server gave the answer up: its finish reason is \"{reason}\""
-                    )));
-                }
-                self.texts[at].finish_reason = Some(reason.into_owned());
-            }
-            if let Some(tree) = choice.error.and_then(value).filter(error::says_something) {
-                found = Some(tree);
-            }
-            let piece = if self.kind == EndpointKind::Chat {
-                chat::piece(&envelope.object.0, &mut choice)
-            } else {
-                completions::piece(&envelope.object.0, &mut choice)
-            };
-            match piece {
-                Some(piece) if !piece.is_silent() => {
-                    only = self.take(at, &piece, json);
-                    hole = only.as_ref().map(|only| (only.place.clone(), only.channel));
-                    meaning = meaning.filter(|_| hole.is_some() && piece.calls.is_empty());
-                    only = only.filter(|_| !is_last);
-                }
-                Some(_) => {}
-                None => {
-                    self.foreign_object = Some(envelope.object.0.chars().take(80).collect());
-                    meaning = None;
-                }
-            }
-        }
-        if self.lengths != before {
-            self.chunk_with(usage, at_ns);
-        }
-        if let (Some(meaning), None, Some(familiar)) = (meaning, &found, &mut self.familiar) {
-            let place = |raw: &RawValue| within(json.as_bytes(), raw.get().as_bytes());
-            let holes = Holes {
-                id: envelope.id.and_then(place).and_then(|place| inside_quotes(json, place)),
-                created: envelope.created.and_then(place),
-                text: hole,
-                usage: envelope.usage.filter(|_| usage.is_some()).and_then(place),
-            };
-            familiar.learn(json.as_bytes(), holes, meaning);
-        }
-        found.map_or(Found::Answer(only.filter(|_| plain)), Found::Error)
-    }
-
     /// Text of the one choice of an API without choices.
     pub(super) fn said_so_far(&mut self) -> &mut ChoiceText {
         let at = self.choice(0);
@@ -585,7 +426,21 @@ impl<'b> Reader<'b> {
                 said.slot(&CallPart { index: part.index, id: part.id.clone(), ..CallPart::default() })
             }
         };
-        Some(Only { channel, place, choice, call })
+        Some(Only { spot: Spot { channel, choice, call }, place })
+    }
+
+    /// Adds text where it belongs.
+    fn grow(&mut self, spot: Spot, text: &str) {
+        let said = &mut self.texts[spot.choice];
+        match spot.channel {
+            Channel::Text => said.text.push_str(text),
+            Channel::Reasoning => said.reasoning.push_str(text),
+            Channel::Call => said.arguments(spot.call, text),
+        }
+        match spot.channel {
+            Channel::Reasoning => self.lengths.1 += text.len(),
+            Channel::Text | Channel::Call => self.lengths.0 += text.len(),
+        }
     }
 
     /// A chunk ends here, with which these counts came.
@@ -614,103 +469,6 @@ impl<'b> Reader<'b> {
         }
         Answer { text, calls, reasoning, others, finish_reason, ..self.answer }
     }
-
-    /// The failure of a stream that ended on the wire as it should and does not say that the answer is over: neither a finish reason
-    /// nor an end mark came, nor counts behind the last choice.
-    fn unfinished(&self, exchange: &Exchange) -> Option<Failure> {
-        let is_over =
-            self.answer.done || self.has_tail || self.texts.iter().any(|c| c.finish_reason.is_some());
-        // The others have no mark of their end.
-        let has_end = matches!(
-            self.kind,
-            EndpointKind::Chat | EndpointKind::Completions | EndpointKind::Responses | EndpointKind::Messages
-        );
-        if !self.streamed || !has_end || is_over {
-            return None;
-        }
-        let broken = self.first_malformed.as_deref().filter(|_| self.ends_malformed);
-        Some(match broken {
-            Some(_) => error::broken_end(&exchange.body),
-            None => error::unfinished(),
-        })
-    }
-
-    /// The failure of an answer without content, in the most telling words there are.
-    fn emptiness(&self, exchange: &Exchange) -> Option<Failure> {
-        if !self.answer.chunks.is_empty() {
-            return None;
-        }
-        let streamed = is_event_stream(exchange.content_type.as_deref());
-        if let Some(excerpt) = &self.first_malformed {
-            let kind = exchange.content_type.as_deref();
-            return Some(error::malformed(kind, streamed, excerpt));
-        }
-        if self.no_results.is_some() {
-            return self.no_results.clone();
-        }
-        let what: Cow<'_, str> = if exchange.body.is_empty() {
-            "the answer has no body".into()
-        } else if self.objects == 0 {
-            "the stream has no event with data".into()
-        } else if self.choices == 0 && matches!(self.kind, EndpointKind::Chat | EndpointKind::Completions) {
-            "the answer has 0 choices".into()
-        } else if let Some(object) = self.foreign_object.as_deref().filter(|o| !o.is_empty()) {
-            format!(
-                "the answer's object is \"{object}\", which the {} API does not answer with",
-                self.kind.name()
-            )
-            .into()
-        } else if self.choices == 0 {
-            format!("nothing in the answer has a type that the {} API knows", self.kind.name()).into()
-        } else if let Some(word) = self.texts.iter().find_map(|c| c.finish_reason.as_deref()) {
-            let counted = self.answer.usage.as_ref().and_then(|usage| usage.completion_tokens);
-            // An end token alone is no output that was held back.
-            let held_back = counted
-                .filter(|n| *n > 1)
-                .map_or_else(String::new, |n| format!(", and the server counts {n} output tokens"));
-            format!("no chunk has text, reasoning or a tool call; the finish reason is \"{word}\"{held_back}")
-                .into()
-        } else {
-            match self.kind {
-                EndpointKind::HuggingfaceGenerate => {
-                    "neither 'generated_text' nor the text of a token says anything".into()
-                }
-                EndpointKind::SglangGenerate => "no 'text' says anything".into(),
-                EndpointKind::SolidoRag => "no 'content' says anything".into(),
-                EndpointKind::Template | EndpointKind::Raw => {
-                    let body = String::from_utf8_lossy(&exchange.body);
-                    let rule = self.rule.as_ref().and_then(|rule| rule.sole_expression());
-                    error::not_found(rule, &body).into()
-                }
-                _ => "no chunk has text, reasoning or a tool call".into(),
-            }
-        };
-        Some(error::empty(&what))
-    }
-}
-
-/// Data that was read before, without the one text in it. Servers repeat every byte around the text from chunk to chunk, so
-/// most chunks need no JSON reader: the same bytes around another plain string mean the same with another text.
-#[derive(Debug)]
-struct Frame<'b> {
-    channel: Channel,
-    /// Place of the choice that it is a part of, and of the call in it.
-    choice: usize,
-    call: usize,
-    /// Up to the text, its opening quote included.
-    head: &'b [u8],
-    /// From its closing quote on.
-    tail: &'b [u8],
-}
-
-impl Frame<'_> {
-    /// The text of `data` if it stands in this frame and needs no unescaping. Not the empty one: without a text, other fields
-    /// would be looked at.
-    fn text<'d>(&self, data: &'d [u8]) -> Option<&'d str> {
-        let text = data.strip_prefix(self.head)?.strip_suffix(self.tail)?;
-        let plain = |b: &u8| !matches!(b, b'"' | b'\\' | 0..=0x1f);
-        std::str::from_utf8(text).ok().filter(|t| !t.is_empty() && t.as_bytes().iter().all(plain))
-    }
 }
 
 /// The first element of a list; anything else as it is.
@@ -726,38 +484,6 @@ fn first_of(json: &str) -> &str {
 fn text_of(bytes: &[u8]) -> Cow<'_, str> {
     // The lenient reader goes byte by byte, which all but broken answers are spared.
     std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
-}
-
-/// Where `part` lies in `whole`; `None` for one that lies elsewhere.
-fn within(whole: &[u8], part: &[u8]) -> Option<Range<usize>> {
-    let start = part.as_ptr().addr().checked_sub(whole.as_ptr().addr())?;
-    let end = start + part.len();
-    (end <= whole.len()).then_some(start..end)
-}
-
-/// Where `text` lies in `json`; `None` for a text that was put together elsewhere.
-fn place(json: &str, text: &str) -> Option<Range<usize>> {
-    let Range { start, end } = within(json.as_bytes(), text.as_bytes())?;
-    // Quotes on both sides say that it is a string as it stands.
-    let quoted = start > 0 && json.as_bytes()[start - 1] == b'"' && json.as_bytes().get(end) == Some(&b'"');
-    quoted.then_some(start..end)
-}
-
-/// Of the place of a string that of its content.
-fn inside_quotes(json: &str, place: Range<usize>) -> Option<Range<usize>> {
-    let content = json.get(place.clone())?.strip_prefix('"')?.strip_suffix('"')?;
-    Some(place.start + 1..place.start + 1 + content.len())
-}
-
-/// The one text of an object that says nothing else.
-#[derive(Debug)]
-pub(super) struct Only {
-    channel: Channel,
-    /// Where it lies in the object.
-    place: Range<usize>,
-    /// Place of the choice that it is a part of, and of the call in it.
-    choice: usize,
-    call: usize,
 }
 
 /// What an answer object turned out to be.
