@@ -9,7 +9,7 @@ use aiperf_core::conversation::Turn;
 
 use super::body::{Field, Fields, Sampling};
 use super::chunk::{Piece, Text};
-use super::error::says_something;
+use super::error::{says_something, typed};
 use super::event::{Said, filled, part};
 
 /// TGI's own fields of a request. `extra` is laid over the parameters. Whether the answer is streamed is said by the path.
@@ -77,26 +77,11 @@ struct Details<'a> {
     prefill: Option<&'a RawValue>,
 }
 
-/// The status with which TGI answers an error of this type where it has not begun to answer.
-fn tgi_status(error_type: &str) -> Option<u16> {
-    Some(match error_type {
-        "generation" => 424,
-        "incomplete_generation" => 500,
-        "overloaded" => 429,
-        "validation" => 422,
-        _ => return None,
-    })
-}
-
 /// What a TGI object says. Its last event tells the whole text again, which is no news when it was streamed: `silent` says
 /// whether nothing was.
 pub(super) fn tgi_said(event: TgiEvent<'_>, silent: bool) -> Said<'_> {
     if let Some(error) = part::<Value>(event.error).filter(says_something) {
-        let error = match (error, tgi_status(&event.error_type.0)) {
-            (Value::String(message), Some(code)) => json!({"message": message, "code": code}),
-            (error, _) => error,
-        };
-        return Said { error: Some(error), ..Said::default() };
+        return Said { error: Some(typed(error, &event.error_type.0)), ..Said::default() };
     }
     let details = part::<Details<'_>>(event.details);
     let token = part::<Token<'_>>(event.token);
