@@ -1,5 +1,7 @@
 //! The one place where phases, shards, the user's wish to stop, and the screen meet.
 
+mod open;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +10,6 @@ use std::time::Duration;
 use aiperf_core::outcome::CancelReason;
 use aiperf_core::plan::{PhaseKind, PhasePlan, Ramp};
 use aiperf_load::{LimitCurve, Limited, PhaseWindow};
-use aiperf_metrics::{CpuShare, ShardHealth};
 use aiperf_os::mono_ns;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::MissedTickBehavior;
@@ -25,6 +26,9 @@ use crate::prepare::Composer;
 use crate::progress::{Moment, Progress, TICK};
 use crate::shard::{Command, ShardEvent};
 
+pub(crate) use open::PhaseEnd;
+use open::{LimitRamp, Open};
+
 /// Time between the decision to start a phase and its arrival 0, so that every shard is waiting for it.
 const START_AHEAD_NS: u64 = 500_000;
 /// How long the end of a phase waits for the reader before it is told on the screen.
@@ -33,41 +37,6 @@ const READER_PATIENCE: Duration = Duration::from_millis(250);
 /// Said once when the user stops the run.
 const STOPPING: &str =
     "Stopping: requests in flight are dropped, results are written. Ctrl-C again quits at once.";
-
-/// What became of a phase.
-#[derive(Debug, Clone)]
-pub(crate) struct PhaseEnd {
-    /// Arrival 0.
-    pub start_ns: u64,
-    /// All shards were done.
-    pub end_ns: u64,
-    /// Requests that came due.
-    pub scheduled: u64,
-    /// Of these, never sent.
-    pub unsent: u64,
-    /// Of the unsent, left out for want of a place.
-    pub skipped: u64,
-    /// What each shard measured of itself.
-    pub shards: Vec<ShardHealth>,
-    /// CPU time of the whole process.
-    pub process: CpuShare,
-}
-
-impl PhaseEnd {
-    /// A phase that the run never came to.
-    pub(crate) fn unstarted() -> Self {
-        let now = mono_ns();
-        Self {
-            start_ns: now,
-            end_ns: now,
-            scheduled: 0,
-            unsent: 0,
-            skipped: 0,
-            shards: Vec::new(),
-            process: CpuShare::default(),
-        }
-    }
-}
 
 /// What the phases came to, whatever happened in them.
 pub(crate) struct Ran {
@@ -92,33 +61,10 @@ pub(crate) struct Control {
     pub targets: usize,
     /// Seed of the run.
     pub seed: u64,
-    /// Whom to tell to profile themselves; `None` when nobody is told.
+    /// What is asked of the servers around the load; `None` when nothing is.
     pub hooks: Option<Hooks>,
     /// What happened in it has stopped the run.
     pub is_stopped: bool,
-}
-
-/// A phase on its way.
-struct Open {
-    phase: Arc<Phase>,
-    /// Shards that may still send, and shards that are not done.
-    sending: usize,
-    running: BTreeSet<u16>,
-    /// Limits that change, with their next change.
-    ramps: Vec<LimitRamp>,
-    end_ns: Option<u64>,
-    /// What each shard measured of itself.
-    shards: Vec<ShardHealth>,
-    process: ProcessMeter,
-    /// What the process used until the end.
-    used: Option<CpuShare>,
-}
-
-/// A limit on its way to its value.
-struct LimitRamp {
-    limit: Arc<Limit>,
-    /// Changes ahead, latest first: offset from the phase's start and the new value.
-    ahead: Vec<(u64, u32)>,
 }
 
 /// How far a phase must be.
@@ -128,51 +74,6 @@ enum Until {
     Sent,
     /// Its last request ended.
     Done,
-}
-
-impl Open {
-    /// Whether nothing more of it will be sent.
-    fn has_sent(&self) -> bool {
-        let sent = self.phase.counters.sent.load(Ordering::Relaxed);
-        self.sending == 0 || self.running.is_empty() || !self.phase.window.may_send(sent, mono_ns())
-    }
-
-    /// When something of it is due: a change of a limit, or the end of sending.
-    fn next_ns(&self) -> Option<u64> {
-        let start_ns = self.phase.window.start_ns;
-        let ramps =
-            self.ramps.iter().filter_map(|r| r.ahead.last()).map(|(at, _)| start_ns.saturating_add(*at));
-        let sending_end =
-            Some(self.phase.window.sending_end_ns).filter(|at| *at > mono_ns() && *at < u64::MAX);
-        ramps.chain(sending_end).min()
-    }
-
-    fn change_limits(&mut self) {
-        let elapsed_ns = mono_ns().saturating_sub(self.phase.window.start_ns);
-        for ramp in &mut self.ramps {
-            while let Some((_, places)) = ramp.ahead.pop_if(|(at_ns, _)| *at_ns <= elapsed_ns) {
-                ramp.limit.set(places);
-            }
-        }
-    }
-
-    /// What became of it; takes what the shards measured.
-    fn end(&mut self) -> PhaseEnd {
-        let counters = &self.phase.counters;
-        let start_ns = self.phase.window.start_ns;
-        // They came as they ended.
-        self.shards.sort_by_key(|shard| shard.shard);
-        PhaseEnd {
-            start_ns,
-            // Stopped in the instant before its arrival 0, a phase has no length; it has no negative one either.
-            end_ns: self.end_ns.unwrap_or_else(mono_ns).max(start_ns),
-            scheduled: counters.scheduled.load(Ordering::Relaxed),
-            unsent: counters.unsent.load(Ordering::Relaxed),
-            skipped: counters.skipped.load(Ordering::Relaxed),
-            shards: std::mem::take(&mut self.shards),
-            process: self.used.unwrap_or_else(|| self.process.share()),
-        }
-    }
 }
 
 impl Control {
@@ -229,20 +130,17 @@ impl Control {
     }
 
     async fn start_profiler(&self) -> Result<(), RunError> {
-        match self.hooks.as_ref().and_then(|hooks| Some((hooks, hooks.plan.hooks.profiler.as_ref()?))) {
-            Some((hooks, plan)) => hooks.start_profiler(plan).await,
+        match &self.hooks {
+            Some(hooks) => hooks.start_profiler().await,
             None => Ok(()),
         }
     }
 
     async fn stop_profiler(&self) {
-        if let Some((hooks, plan)) =
-            self.hooks.as_ref().and_then(|hooks| Some((hooks, hooks.plan.hooks.profiler.as_ref()?)))
-        {
-            for trouble in hooks.stop_profiler(plan).await {
-                tracing::warn!("{trouble}");
-                self.progress.say(&trouble);
-            }
+        let Some(hooks) = &self.hooks else { return };
+        for trouble in hooks.stop_profiler().await {
+            tracing::warn!("{trouble}");
+            self.progress.say(&format!("warning: {trouble}"));
         }
     }
 
@@ -437,136 +335,4 @@ impl Control {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::toys::{self, Then};
-    use aiperf_core::plan::Ui;
-
-    /// Control over shards that are played by `act`, each on its own thread.
-    fn control<const N: usize>(shards: [fn(&Phase); N]) -> Control {
-        let (events_tx, events) = mpsc::unbounded_channel();
-        let commands = shards
-            .into_iter()
-            .map(|act| {
-                let (tx, mut rx) = mpsc::unbounded_channel();
-                let events = events_tx.clone();
-                std::thread::spawn(move || {
-                    // As a shard does, it stays until nobody can command it.
-                    while let Some(command) = rx.blocking_recv() {
-                        let Command::Phase(phase) = command else { continue };
-                        act(&phase);
-                        let _ = events.send(ShardEvent::Sent(phase.number));
-                        let _ = events.send(ShardEvent::Done(phase.number, Box::default()));
-                    }
-                });
-                tx
-            })
-            .collect();
-        Control {
-            commands,
-            events,
-            interrupt: Arc::new(Interrupt::default()),
-            live: Arc::new(Live::default()),
-            progress: Progress::new(Ui::None, false, 0.0),
-            alive: (0..N as u16).collect(),
-            targets: 1,
-            seed: 1,
-            hooks: None,
-            is_stopped: false,
-        }
-    }
-
-    fn run(control: &mut Control, plan: &PhasePlan, composer: Composer) -> Ran {
-        run_all(control, &[(plan.clone(), Starts::Places)], composer)
-    }
-
-    fn run_all(control: &mut Control, phases: &[(PhasePlan, Starts)], composer: Composer) -> Ran {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
-        runtime.block_on(control.run(phases, composer))
-    }
-
-    /// Takes session after session until there are no more.
-    fn take_all(phase: &Phase) {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-        runtime.block_on(async {
-            loop {
-                let session = phase.next_session.fetch_add(1, Ordering::Relaxed);
-                if phase.ring.take(session).await.is_err() {
-                    return;
-                }
-                phase.counters.sessions.fetch_max(session + 1, Ordering::Relaxed);
-            }
-        });
-    }
-
-    #[test]
-    fn a_composer_that_fails_ends_the_phase_and_says_why() {
-        let run = run(&mut control([take_all]), &toys::closed_loop(), toys::composer(3, Then::Error));
-        assert!(matches!(run.problems[..], [RunError::Data(_)]), "{:?}", run.problems);
-        assert!(run.ends[0].scheduled == 0 && run.composer.is_some());
-    }
-
-    #[test]
-    fn a_composer_that_panics_ends_the_phase() {
-        let run = run(&mut control([take_all]), &toys::closed_loop(), toys::composer(3, Then::Panic));
-        assert!(matches!(run.problems[..], [RunError::Panicked("composer")]), "{:?}", run.problems);
-        assert!(run.composer.is_none());
-    }
-
-    #[test]
-    fn a_shard_that_is_gone_ends_the_phase_for_the_others() {
-        let mut control = control([take_all]);
-        let (gone, mut nobody) = mpsc::unbounded_channel();
-        control.commands.push(gone);
-        control.alive.insert(1);
-        let (events_tx, events) = mpsc::unbounded_channel();
-        let mut from_others = std::mem::replace(&mut control.events, events);
-        std::thread::spawn(move || {
-            let _ = nobody.blocking_recv();
-            let _ = events_tx.send(ShardEvent::Gone(1));
-            while let Some(event) = from_others.blocking_recv() {
-                let _ = events_tx.send(event);
-            }
-        });
-        let run = run(&mut control, &toys::closed_loop(), toys::composer(usize::MAX, Then::Error));
-        assert!(run.problems.is_empty(), "{:?}", run.problems);
-        assert_eq!((control.alive.len(), control.commands.len()), (1, 2));
-    }
-
-    #[test]
-    fn an_interrupt_before_the_start_sends_nothing() {
-        let mut control = control([|phase| {
-            phase.counters.scheduled.fetch_add(1, Ordering::Relaxed);
-        }]);
-        control.interrupt.fire();
-        let run = run(&mut control, &toys::closed_loop(), toys::composer(usize::MAX, Then::Error));
-        assert!(run.problems.is_empty() && run.composer.is_some());
-        assert!(run.ends.is_empty());
-    }
-
-    #[test]
-    fn shards_are_told_of_in_their_order_whichever_ended_first() {
-        let (tell, events) = mpsc::unbounded_channel();
-        for shard in [1, 0] {
-            let health = ShardHealth { shard, ..ShardHealth::default() };
-            tell.send(ShardEvent::Sent(0)).expect("it is heard");
-            tell.send(ShardEvent::Done(0, Box::new(health))).expect("it is heard");
-        }
-        let mut control = Control { events, alive: BTreeSet::from([0, 1]), ..control([]) };
-        let plan = PhasePlan { requests: Some(1), ..toys::closed_loop() };
-        let run = run(&mut control, &plan, toys::composer(usize::MAX, Then::Error));
-        assert_eq!(run.ends[0].shards.iter().map(|s| s.shard).collect::<Vec<_>>(), [0, 1]);
-    }
-
-    #[test]
-    fn a_phase_goes_on_behind_the_sessions_that_sent_something() {
-        let plan = PhasePlan { requests: Some(100), ..toys::closed_loop() };
-        let mut control = control([|phase| {
-            phase.counters.scheduled.store(phase.base, Ordering::Relaxed);
-            phase.counters.sessions.store(7, Ordering::Relaxed);
-        }]);
-        let phases = [(plan.clone(), Starts::Places), (plan.clone(), Starts::Places), (plan, Starts::Places)];
-        let run = run_all(&mut control, &phases, toys::composer(usize::MAX, Then::Error));
-        assert_eq!(run.ends.iter().map(|end| end.scheduled).collect::<Vec<_>>(), [0, 7, 14]);
-    }
-}
+mod tests;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use aiperf_core::conversation::Turn;
 use aiperf_core::outcome::{CancelReason, Disposition};
-use aiperf_core::plan::{ConnectionReuse, EndpointPlan, ProfilerPlan, ResetPlan, WaitMode, WaitPlan};
+use aiperf_core::plan::{ConnectionReuse, EndpointPlan, ResetPlan, WaitMode, WaitPlan};
 use aiperf_core::text::for_terminal;
 use aiperf_core::ticket::Uuid;
 use aiperf_core::time::ns_to_seconds;
@@ -104,8 +104,9 @@ impl Hooks {
         Ok(())
     }
 
-    /// Has every server start its profiler.
-    pub(crate) async fn start_profiler(&self, plan: &ProfilerPlan) -> Result<(), RunError> {
+    /// Has every server start its profiler, if that is wanted.
+    pub(crate) async fn start_profiler(&self) -> Result<(), RunError> {
+        let Some(plan) = &self.plan.hooks.profiler else { return Ok(()) };
         for origin in self.origins() {
             let answer = self
                 .ask(&origin, Some(&plan.start_path), Sent::Post(Vec::new()), plan.timeout_ns, true)
@@ -119,8 +120,9 @@ impl Hooks {
         Ok(())
     }
 
-    /// Has every server stop it; says what went wrong.
-    pub(crate) async fn stop_profiler(&self, plan: &ProfilerPlan) -> Vec<String> {
+    /// Has every server stop it, if it was wanted; says what went wrong.
+    pub(crate) async fn stop_profiler(&self) -> Vec<String> {
+        let Some(plan) = &self.plan.hooks.profiler else { return Vec::new() };
         let mut troubles = Vec::new();
         for origin in self.origins() {
             let answer = self
@@ -129,7 +131,7 @@ impl Hooks {
             match &answer {
                 Answer::Status(200..=299, _) => tracing::info!("the profiler of {origin} was stopped"),
                 bad => troubles.push(format!(
-                    "warning: the profiler of {origin} could not be stopped and may still run: {}",
+                    "the profiler of {origin} could not be stopped and may still run: {}",
                     bad.words()
                 )),
             }

@@ -251,7 +251,7 @@ impl Job {
             interrupt: interrupt.clone(),
             live,
             progress,
-            hooks: plan.endpoint.hooks.profiler.is_some().then_some(hooks),
+            hooks: Some(hooks),
             alive: (0..shards as u16).collect(),
             targets: urls.len(),
             seed: plan.seed,
