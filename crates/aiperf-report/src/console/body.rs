@@ -2,12 +2,11 @@
 
 use aiperf_core::text::{for_terminal, grouped};
 use aiperf_metrics::{
-    ConsoleGroup, ErrorGroup, Finishes, Flags, LengthDifference, Limit, PhaseHealth, Row, Stats, Summary,
-    Tally, verdict,
+    ConsoleGroup, ErrorGroup, Finishes, Flags, LengthDifference, Limit, PhaseHealth, Row, Stats, Tally,
+    verdict,
 };
 use serde_json::Value;
 
-use super::EXPORT_WIDTH;
 use super::paint::{Paint, Tone};
 use super::table::{Cell, Column, Table, wrap};
 use crate::advice::{Around, advice};
@@ -36,13 +35,6 @@ pub fn render(report: &Report<'_>, width: usize, colour: bool) -> String {
     let mut page = Page { out: String::new(), width: width.max(20), paint: Paint { colour } };
     page.body(report);
     page.footer(report);
-    page.out
-}
-
-/// `profile_export_console.txt`: the page without colour and footer.
-pub fn export(report: &Report<'_>) -> String {
-    let mut page = Page { out: String::new(), width: EXPORT_WIDTH, paint: Paint { colour: false } };
-    page.body(report);
     page.out
 }
 
@@ -174,7 +166,8 @@ impl Page {
         if !rows.is_empty() {
             let title = "NVIDIA AIPerf | 95 % Intervals".to_owned();
             self.out.push('\n');
-            self.named_rows(title, "Metric", 20, &analysis::INTERVALS, &rows);
+            let name = Column { head: "Metric", right: true, wraps_to: Some(20), expendable: 0 };
+            self.named_rows(title, name, &analysis::INTERVALS, &rows);
         }
     }
 
@@ -193,7 +186,9 @@ impl Page {
             let GroupTable { title, head, rows, more } = table;
             let longest = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
             self.out.push('\n');
-            self.named_rows(title, head, longest.min(WHOLE_URL).max(head.len()), &GroupTable::COLUMNS, &rows);
+            let least = longest.min(WHOLE_URL).max(head.len());
+            let name = Column { head, right: true, wraps_to: Some(least), expendable: 0 };
+            self.named_rows(title, name, &GroupTable::COLUMNS, &rows);
             if more > 0 {
                 self.line(Tone::Plain, &format!("… and {} more in the JSON file", count(more as u64)));
             }
@@ -204,14 +199,12 @@ impl Page {
     fn named_rows(
         &mut self,
         title: String,
-        head: &'static str,
-        least: usize,
+        name: Column,
         columns: &[(&'static str, u8)],
         rows: &[(String, Vec<Option<String>>)],
     ) {
         let is_there = |at: usize| rows.iter().any(|(_, cells)| cells[at].is_some());
         let kept: Vec<usize> = (0..columns.len()).filter(|at| is_there(*at)).collect();
-        let name = Column { head, right: true, wraps_to: Some(least), expendable: 0 };
         let numbers = kept.iter().map(|at| {
             let (head, expendable) = columns[*at];
             // Two numbers that are one cell may stand below each other where there is no other way.
@@ -244,31 +237,12 @@ impl Page {
 
     fn targets(&mut self, report: &Report<'_>) {
         let Some(targets) = report.targets() else { return };
-        let rows = load::targets_rows(targets);
-        // What no server has is no column.
-        let is_there = |at: usize| rows.iter().any(|cells| cells[at].is_some());
-        let kept: Vec<usize> = (0..load::TARGET_COLUMNS.len()).filter(|at| is_there(*at)).collect();
+        let names = targets.iter().map(|target| target.url.clone());
+        let rows: Vec<_> = names.zip(load::targets_rows(targets)).collect();
         let longest = targets.iter().map(|target| target.url.chars().count()).max().unwrap_or(0);
         let url = Column { head: "URL", right: false, wraps_to: Some(longest.min(WHOLE_URL)), expendable: 0 };
-        let numbers = kept.iter().map(|at| {
-            let (head, expendable) = load::TARGET_COLUMNS[*at];
-            Column { head, right: true, wraps_to: None, expendable }
-        });
-        let rows = targets.iter().zip(&rows).map(|(target, cells)| {
-            let numbers = kept.iter().map(|at| match &cells[*at] {
-                Some(text) => Cell::new(text.clone(), Tone::Number),
-                None => Cell::new("N/A", Tone::Absent),
-            });
-            std::iter::once(Cell::new(for_terminal(&target.url, MESSAGE), Tone::Name))
-                .chain(numbers)
-                .collect()
-        });
-        let table = Table {
-            title: "NVIDIA AIPerf | Results by URL (times in ms)".to_owned(),
-            columns: std::iter::once(url).chain(numbers).collect(),
-            rows: rows.collect(),
-        };
-        table.draw(&mut self.out, self.width, self.paint);
+        let title = "NVIDIA AIPerf | Results by URL (times in ms)".to_owned();
+        self.named_rows(title, url, &load::TARGET_COLUMNS, &rows);
     }
 
     /// How honest the load was: a table for each profiling phase, warnings, and the verdict last.
@@ -472,7 +446,7 @@ fn notes(report: &Report<'_>) -> Vec<String> {
         ));
     }
     notes.extend(beyond_the_limit(report));
-    notes.extend(coarse_stream(summary));
+    notes.extend(coarse_stream(report));
     notes.extend(side_by_side(report));
     let disagree = summary.avg("usage_discrepancy_count").unwrap_or(0.0);
     // What lies between the counts of prompts, the lengths have told.
@@ -517,18 +491,24 @@ fn notes(report: &Report<'_>) -> Vec<String> {
 /// Tokens per chunk from which on a stream is said to carry several.
 const SEVERAL: f64 = 1.05;
 
-/// That chunks carry several tokens, and what that does to the inter-token latency, which divides by all tokens but one.
-fn coarse_stream(summary: &Summary) -> Option<String> {
+/// That chunks carry several tokens, and what that does to the inter-token latency, which divides by all tokens but one unless the server
+/// was asked how many came with the first chunk.
+fn coarse_stream(report: &Report<'_>) -> Option<String> {
+    let summary = report.summary;
     let per_chunk = summary.avg("tokens_per_chunk").filter(|tokens| *tokens >= SEVERAL)?;
     let itl = summary.avg("inter_token_latency")?;
+    let too_short = if report.input_config.pointer("/endpoint/per_chunk_usage") == Some(&Value::Bool(true)) {
+        String::new()
+    } else {
+        format!(", and inter_token_latency ({itl:.2} ms) is too short by the share of the first chunk")
+    };
     let told = summary.avg("inter_token_gap").map_or_else(String::new, |gap| {
         format!(
             " The time of each token behind the one before it is {gap:.2} ms on average: inter_token_gap."
         )
     });
     Some(format!(
-        "Chunks carry {per_chunk:.2} tokens on average, so time_to_first_token is that of several tokens, and inter_token_latency \
-         ({itl:.2} ms) is too short by the share of the first chunk.{told}"
+        "Chunks carry {per_chunk:.2} tokens on average, so time_to_first_token is that of several tokens{too_short}.{told}"
     ))
 }
 
@@ -587,6 +567,7 @@ pub(crate) fn count(value: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::console::EXPORT_WIDTH;
     use crate::sample::Sample;
     use unicode_width::UnicodeWidthStr;
 
@@ -597,7 +578,7 @@ mod tests {
 
     #[test]
     fn the_page_in_a_file() {
-        insta::assert_snapshot!(trimmed(&export(&Sample::new().report())));
+        insta::assert_snapshot!(trimmed(&render(&Sample::new().report(), EXPORT_WIDTH, false)));
     }
 
     #[test]
@@ -650,7 +631,7 @@ mod tests {
     fn the_outcome_adds_up_in_one_line() {
         let line =
             "7 scheduled = 6 sent + 1 unsent; 6 sent = 3 completed + 1 failed + 1 cancelled + 1 lost\n";
-        assert!(export(&Sample::new().report()).contains(line));
+        assert!(render(&Sample::new().report(), EXPORT_WIDTH, false).contains(line));
     }
 
     #[test]

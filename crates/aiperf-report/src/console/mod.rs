@@ -8,7 +8,7 @@ mod paint;
 mod table;
 
 pub(crate) use body::count;
-pub use body::{export, render};
+pub use body::render;
 
 /// Width of `profile_export_console.txt`, columns.
 pub const EXPORT_WIDTH: usize = 140;

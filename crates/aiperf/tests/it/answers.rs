@@ -318,8 +318,10 @@ fn the_first_chunk_s_own_tokens_are_no_part_of_the_pace() {
         }
         done
     };
-    itl("", 11.0);
+    let told = "is too short by the share of the first chunk";
+    assert!(flat(&itl("", 11.0).stdout).contains(told));
     let done = itl("--per-chunk-usage", 8.0);
+    assert!(!flat(&done.stdout).contains(told), "{}", done.stdout);
     assert!(done.records().iter().all(|r| r["metadata"]["first_chunk_tokens"] == 4));
     let bodies: Vec<Value> =
         server.requests().iter().map(|r| serde_json::from_slice(&r.body).expect("JSON")).collect();
