@@ -112,6 +112,33 @@ fn headers_fields_and_path_arrive_as_typed() {
 }
 
 #[test]
+fn models_are_asked_by_their_shares() {
+    let file = "benchmark:\n  models: {strategy: weighted, items: [{name: demo, weight: 0.75}, {name: small, weight: 0.25}]}\n";
+    let flag = |run: Run| run.args("--model small --model-weights 3,1");
+    let in_file = |run: Run| run.file("c.yaml", file).args("-f c.yaml");
+    let ways: [(&str, &dyn Fn(Run) -> Run); 2] = [("flag", &flag), ("file", &in_file)];
+    for (way, give) in ways {
+        let server = server();
+        // The harness names the model demo; a file names its own.
+        let run = if way == "flag" {
+            Run::profile(&server.url())
+        } else {
+            Run::new("profile --tokenizer builtin --ui none --artifact-dir out --isl 8 --osl 4 --url")
+                .arg(server.url())
+        };
+        let done =
+            give(run).args("--request-count 40 --concurrency 1").run().expect_exit(0).ends(Tally::of(40, 0));
+        let asked: Vec<bool> = server.requests().iter().map(|r| body(r)["model"] == "demo").collect();
+        assert_eq!(asked[..8], [true, true, false, true, true, true, false, true], "{way}");
+        assert_eq!(asked.iter().filter(|demo| **demo).count(), 30, "{way}");
+        let told = done.records().iter().filter(|r| r["metadata"]["model"] == "small").count();
+        assert_eq!(told, 10, "{way}");
+        let groups = done.summary()["breakdown"].to_string();
+        assert!(groups.contains("small") && groups.contains("demo"), "{groups}");
+    }
+}
+
+#[test]
 fn keys_reach_the_server_and_nothing_else() {
     const KEY: &str = "sk-7f3a9c51e2";
     type Give = fn(Run) -> Run;
