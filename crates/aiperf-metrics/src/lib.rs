@@ -59,7 +59,9 @@ pub use errors::{ErrorGroup, ErrorSummary, MAX_GROUPS, is_context_overflow};
 pub use explain::{Elsewhere, Explanation, TOOLS, explain, public_metrics};
 pub use facts::{Capabilities, ChunkFact, Facts, Place, TrafficFacts, WireFacts};
 pub use formulas::{fits_first_chunk, osl_tolerance};
-pub use intervals::{Interval, LEVEL, MetricUncertainty, QUANTILES, Uncertainty, least_count};
+pub use intervals::{
+    Interval, LEVEL, MetricUncertainty, QUANTILES, Uncertainty, least_count, too_few_for_p99,
+};
 pub use latencies::LATENCIES;
 pub use lengths::{Agreement, LengthDifference, LengthFacts, LengthLedger, LengthSummary};
 pub use load::{

@@ -86,6 +86,15 @@ impl Uncertainty {
     }
 }
 
+/// Whether a metric's `values` values are too few for its p99: by what `uncertainty` says of them, which knows how far they depend on
+/// each other; of a metric that it does not tell of, by their number alone.
+pub fn too_few_for_p99(uncertainty: Option<&Uncertainty>, tag: &str, values: u64) -> bool {
+    match uncertainty.and_then(|all| all.get(tag)).filter(|metric| metric.count.is_some()) {
+        Some(metric) => metric.unsupported.contains(&"p99"),
+        None => values < least_count(99.0),
+    }
+}
+
 /// How many values a percentile (0 to 100) needs for its interval to have two ends.
 pub fn least_count(percentile: f64) -> u64 {
     binomial::least_count(percentile / 100.0, TAIL)
@@ -295,6 +304,30 @@ mod tests {
 
     fn row(osl: u32) -> RequestRow {
         RequestRow { outcome: Outcome::Completed, osl: Some(osl), ..RequestRow::default() }
+    }
+
+    #[test]
+    fn a_p99_has_few_values_by_what_is_known_of_them() {
+        let metric = |tag, count, unsupported: &[&'static str]| MetricUncertainty {
+            tag,
+            count,
+            independent: count,
+            avg: None,
+            quantiles: Vec::new(),
+            unsupported: unsupported.to_vec(),
+        };
+        let metrics = vec![
+            metric("time_to_first_token", Some(1000), &["p99", "p99_9"]),
+            metric("request_latency", Some(100), &[]),
+            metric("request_throughput", None, &["avg"]),
+        ];
+        let known = Uncertainty { metrics };
+        let few = |tag, values| too_few_for_p99(Some(&known), tag, values);
+        // A thousand values that depend on each other, and the list that says so.
+        assert!(few("time_to_first_token", 1000) && !few("request_latency", 100));
+        for tag in ["request_throughput", "http_req_waiting"] {
+            assert!(few(tag, 367) && !few(tag, 368) && too_few_for_p99(None, tag, 367), "{tag}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use aiperf_metrics::{
     Compute, Dimension, Group, Interval, Row, Stats, Steadiness, SteadyState, Uncertainty, find, least_count,
+    too_few_for_p99,
 };
 
 use crate::console::count;
@@ -43,18 +44,23 @@ fn pair(interval: Interval) -> String {
     format!("{:.2} – {:.2}", interval.low, interval.high)
 }
 
-/// Whether a metric has fewer values than an interval of its p99 takes. Other percentiles that cannot be told are in the JSON file alone:
+/// Whether a metric has fewer values than an interval of its p99 takes, as the JSON file has it. Other percentiles that cannot be told are in the JSON file alone:
 /// a mark behind most numbers of a short run would be read by nobody.
-pub(crate) fn has_few(row: &Row) -> bool {
+pub(crate) fn has_few(row: &Row, uncertainty: Option<&Uncertainty>) -> bool {
     // One number that is the same for all requests is no sample of anything.
     let is_sample = !matches!(row.spec.compute, Compute::NetworkRtt);
-    is_sample && matches!(&row.stats, Stats::Distribution { values, .. } if values.count < least_count(99.0))
+    match &row.stats {
+        Stats::Distribution { values, .. } => {
+            is_sample && too_few_for_p99(uncertainty, row.spec.tag, values.count)
+        }
+        _ => false,
+    }
 }
 
 /// What the mark behind a p99 means.
 pub(crate) fn footnote() -> String {
     format!(
-        "* Fewer than {} values, which a p99 takes for an interval with 95 % confidence.",
+        "* Fewer than {} independent values, which a p99 takes for an interval with 95 % confidence.",
         least_count(99.0)
     )
 }

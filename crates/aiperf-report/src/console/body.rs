@@ -3,7 +3,7 @@
 use aiperf_core::text::{for_terminal, grouped};
 use aiperf_metrics::{
     ConsoleGroup, ErrorGroup, Finishes, Flags, LengthDifference, Limit, PhaseHealth, Row, Stats, Tally,
-    verdict,
+    Uncertainty, verdict,
 };
 use serde_json::Value;
 
@@ -147,7 +147,7 @@ impl Page {
                 ConsoleGroup::HttpTrace => "NVIDIA AIPerf | HTTP Trace Timing".to_owned(),
                 _ => format!("NVIDIA AIPerf | {}{suffix}", report.title),
             };
-            let (table, is_marked) = metric_table(title, &rows);
+            let (table, is_marked) = metric_table(title, &rows, report.analysis.map(|a| &a.uncertainty));
             table.draw(&mut self.out, self.width, self.paint);
             any_marked |= is_marked;
         }
@@ -391,7 +391,7 @@ fn acceptance(histogram: &[u64]) -> Option<String> {
 }
 
 /// The table, and whether a p99 in it is marked for having too few values behind it.
-fn metric_table(title: String, rows: &[&Row]) -> (Table, bool) {
+fn metric_table(title: String, rows: &[&Row], uncertainty: Option<&Uncertainty>) -> (Table, bool) {
     let name = Column { head: "Metric", right: true, wraps_to: Some(20), expendable: 0 };
     let stats = COLUMNS.map(|(head, expendable)| Column { head, right: true, wraps_to: None, expendable });
     let mut is_marked = false;
@@ -400,7 +400,7 @@ fn metric_table(title: String, rows: &[&Row]) -> (Table, bool) {
         let gap = if spec.header.chars().count() > LABEL { '\n' } else { ' ' };
         let label = Cell::new(format!("{}{gap}({})", spec.header, spec.display.name()), Tone::Name);
         let mut cell = |(stat, _): (&str, u8)| match row.stats.get(stat) {
-            Some(value) if stat == "p99" && analysis::has_few(row) => {
+            Some(value) if stat == "p99" && analysis::has_few(row, uncertainty) => {
                 is_marked = true;
                 Cell::new(number(value) + "*", Tone::Number)
             }

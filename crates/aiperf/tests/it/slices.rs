@@ -131,7 +131,7 @@ fn a_few_requests_are_said_to_be_few() {
     assert!(done.stat("time_to_first_token", "p99") > 0.0, "the shape of the summary stays");
     assert_eq!(done.summary()["steady_state"]["found"], false);
     done.shows(&[
-        "* Fewer than 368 values, which a p99 takes for an interval with 95 % confidence.",
+        "* Fewer than 368 independent values, which a p99 takes for an interval with 95 % confidence.",
         "No steady state: 8 requests completed, and it takes 100 to tell.",
     ]);
 }
