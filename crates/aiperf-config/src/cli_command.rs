@@ -2,11 +2,11 @@
 
 use std::ffi::OsString;
 
-use aiperf_core::secret::{REDACTED, is_credential, is_sensitive_header};
+use aiperf_core::secret::{REDACTED, is_credential, is_sensitive_header, redact_url_list};
 
 use crate::flags::{Word, classify};
 use crate::options::Id;
-use crate::redact::{redact_fields, redact_url_list};
+use crate::redact::redact_fields;
 
 /// `aiperf profile …` for the words after `profile`.
 pub(crate) fn cli_command(argv: &[OsString]) -> String {
@@ -48,7 +48,7 @@ pub(crate) fn cli_command(argv: &[OsString]) -> String {
 fn redacted(id: Id, value: &str) -> String {
     match id {
         Id::ApiKey => REDACTED.to_owned(),
-        Id::ExtraInputs => redact_fields(value),
+        Id::ExtraInputs | Id::PayloadTemplate => redact_fields(value),
         Id::Url => redact_url_list(value),
         Id::Header if is_sensitive_header(value.split(':').next().unwrap_or(value)) => {
             match value.split_once(':') {
@@ -105,6 +105,7 @@ mod tests {
             &["--api-key", "-s3cret"],
             &["--extra-inputs", "a:1,api_key:s3cret"],
             &["--extra-inputs={\"api_key\": \"s3cret\"}"],
+            &["--payload-template", "{\"q\": {{ text|tojson }}, \"api_key\": \"s3cret\"}"],
             &["-H", "X-Plain:Bearer s3cret"],
             &["-H", "Authorization:Bearer s3cret"],
             &["-HX-Api-Key:s3cret"],

@@ -2,12 +2,12 @@
 //! long ago is easily forgotten.
 
 use aiperf_core::plan::IpVersion;
+use aiperf_core::secret::redact_url_list;
 use aiperf_core::text::for_terminal;
 
 use crate::error::ConfigError;
 use crate::options::{Id, OPTIONS};
 use crate::place::Place;
-use crate::redact::redact_url_list;
 use crate::row::row_of;
 use crate::settings::Settings;
 use crate::value::{Value, from_text, parse_bool};

@@ -5,9 +5,9 @@ use aiperf_core::secret::{REDACTED, is_credential};
 use aiperf_core::text::for_terminal;
 use serde_json::{Map, Value as Json};
 
-use crate::redact::is_sensitive_parameter;
 use crate::row::Kind;
 use crate::value::Trouble;
+use aiperf_core::secret::is_sensitive_parameter;
 
 /// Most characters of a text that an error shows.
 const SHOWN: usize = 200;

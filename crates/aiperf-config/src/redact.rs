@@ -1,98 +1,11 @@
 //! What is left of URLs and configurations when their secrets are taken out.
 
-use aiperf_core::secret::{REDACTED, is_sensitive_header, shown_header};
+use aiperf_core::secret::{
+    REDACTED, is_sensitive_header, is_sensitive_parameter, redact_url_list, shown_header,
+};
 use serde_json::Value as Json;
 
 use crate::extra::{self, Field};
-
-/// Query parameters that carry credentials, with `-`, `_` and spaces dropped.
-const SENSITIVE_PARAMETERS: &[&str] = &[
-    "apikey",
-    "key",
-    "token",
-    "accesstoken",
-    "authtoken",
-    "bearertoken",
-    "idtoken",
-    "refreshtoken",
-    "secret",
-    "clientsecret",
-    "password",
-    "passwd",
-    "credential",
-    "accesskeyid",
-    "awsaccesskeyid",
-    "sig",
-    "signature",
-    "xamzsignature",
-    "xamzsecuritytoken",
-    "xamzcredential",
-    "xgoogsignature",
-    "xgoogcredential",
-];
-
-/// A URL without user information and without the values of credential parameters.
-pub(crate) fn redact_url(url: &str) -> String {
-    let (scheme, rest) = match url.find("://") {
-        Some(i) => url.split_at(i + 3),
-        None => ("", url),
-    };
-    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    let (authority, tail) = rest.split_at(end);
-    let host = match authority.rfind('@') {
-        Some(i) => format!("{REDACTED}{}", &authority[i..]),
-        None => authority.to_owned(),
-    };
-    format!("{scheme}{host}{}", redact_query(tail))
-}
-
-/// Several URLs in one text, separated by commas.
-pub(crate) fn redact_url_list(text: &str) -> String {
-    text.split(',').map(redact_url).collect::<Vec<_>>().join(",")
-}
-
-fn redact_query(tail: &str) -> String {
-    let Some((path, query)) = tail.split_once('?') else { return tail.to_owned() };
-    let (query, fragment) = match query.find('#') {
-        Some(i) => query.split_at(i),
-        None => (query, ""),
-    };
-    let parameters: Vec<String> = query
-        .split('&')
-        .map(|parameter| match parameter.split_once('=') {
-            Some((name, _)) if is_sensitive_parameter(name) => format!("{name}={REDACTED}"),
-            _ => parameter.to_owned(),
-        })
-        .collect();
-    format!("{path}?{}{fragment}", parameters.join("&"))
-}
-
-pub(crate) fn is_sensitive_parameter(name: &str) -> bool {
-    let plain: String = percent_decoded(name)
-        .to_lowercase()
-        .chars()
-        .filter(|c| !matches!(c, '-' | '_' | ' ' | '+'))
-        .collect();
-    SENSITIVE_PARAMETERS.contains(&plain.as_str())
-}
-
-/// A server decodes a parameter's name before it looks at it, so `api%5Fkey` is `api_key`.
-fn percent_decoded(text: &str) -> String {
-    let bytes = text.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut i = 0;
-    while i < bytes.len() {
-        let hex = bytes.get(i + 1..i + 3).and_then(|h| std::str::from_utf8(h).ok());
-        if let Some(byte) = hex.filter(|_| bytes[i] == b'%').and_then(|h| u8::from_str_radix(h, 16).ok()) {
-            out.push(byte);
-            i += 3;
-        } else {
-            out.push(bytes[i]);
-            i += 1;
-        }
-    }
-    String::from_utf8_lossy(&out).into_owned()
-}
 
 /// Fields for a request body as a user types them, a JSON object or a list of `key:value` and `key:=json`, without the values of credential fields.
 pub(crate) fn redact_fields(text: &str) -> String {
@@ -116,6 +29,20 @@ pub(crate) fn redact_fields(text: &str) -> String {
     shown.collect::<Vec<_>>().join(",")
 }
 
+/// A template of a body, or what is not quite JSON, without the values of credential fields: a slip in one field is no reason to show
+/// another.
+pub(crate) fn redact_template(text: &str) -> String {
+    text.split_inclusive([',', '{', '}'])
+        .map(|field| match field.split_once(':') {
+            Some((name, value)) if is_sensitive_parameter(name.trim().trim_matches(['"', '\''])) => {
+                let end = value.chars().next_back().filter(|c| matches!(c, ',' | '{' | '}'));
+                format!("{name}:{REDACTED}{}", end.map_or_else(String::new, String::from))
+            }
+            _ => field.to_owned(),
+        })
+        .collect()
+}
+
 /// Replaces, in a configuration as JSON, what must not be shown: keys, credential headers, URL credentials.
 pub(crate) fn redact_json(value: &mut Json) {
     match value {
@@ -132,6 +59,7 @@ pub(crate) fn redact_json(value: &mut Json) {
                             };
                         }
                     }
+                    ("body", Json::String(template)) => *template = redact_template(template),
                     ("url" | "urls", value) => redact_urls(value),
                     ("extra", Json::String(fields)) => *fields = redact_fields(fields),
                     ("extra", Json::Array(items)) => {
@@ -166,20 +94,6 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn urls_lose_user_information_and_credential_parameters() {
-        assert_eq!(redact_url("http://u:p@h/v1"), "http://<redacted>@h/v1");
-        assert_eq!(redact_url("u:p@h:80"), "<redacted>@h:80");
-        assert_eq!(redact_url("http://u:p@q@h"), "http://<redacted>@h");
-        assert_eq!(redact_url("http://h/users@x?email=a@b"), "http://h/users@x?email=a@b");
-        assert_eq!(
-            redact_url("http://h?a=1&api%5Fkey=s&token_count=3#f"),
-            "http://h?a=1&api%5Fkey=<redacted>&token_count=3#f"
-        );
-        assert_eq!(redact_url("sim://?ttft=20"), "sim://?ttft=20");
-        assert_eq!(redact_url_list("http://u:p@h,v:q@i"), "http://<redacted>@h,<redacted>@i");
-    }
-
-    #[test]
     fn fields_lose_the_values_of_credentials_alone() {
         assert_eq!(
             redact_fields("ignore_eos:true,api_key:s,max_tokens:3"),
@@ -195,6 +109,14 @@ mod tests {
             r#"api_key:=<redacted>, stop:=["a", "b"],m:={"token":"<redacted>"}"#
         );
         assert_eq!(redact_fields("api_key:a,b"), "<redacted>");
+    }
+
+    #[test]
+    fn templates_lose_the_values_of_credentials_wherever_they_stand() {
+        assert_eq!(
+            redact_template(r#"{"auth": {"token": "s"}, "q": {{ text|tojson }}, "api_key": "s""#),
+            r#"{"auth": {"token":<redacted>}, "q": {{ text|tojson }}, "api_key":<redacted>"#
+        );
     }
 
     #[test]

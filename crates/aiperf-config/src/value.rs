@@ -2,6 +2,7 @@
 //! both end in the same [`Value`], so what a value means does not depend on where it was written.
 
 use aiperf_core::plan::{LengthPlan, RatePoint};
+use aiperf_core::secret::redact_url_list;
 use aiperf_core::text::{for_terminal, nearest};
 use serde_json::{Map, Value as Json};
 
@@ -12,7 +13,7 @@ use crate::objectives;
 use crate::options::Id;
 use crate::place::Place;
 use crate::rate_series;
-use crate::redact::redact_url_list;
+use crate::redact::redact_fields;
 use crate::row::{Kind, Row};
 use crate::yaml::{Data, Node, Scalar};
 
@@ -73,7 +74,10 @@ impl Trouble {
     }
 
     fn bad(row: &Row, found: &str) -> Self {
-        let found = for_terminal(found, 200);
+        let found = match row.kind {
+            Kind::Extra => for_terminal(&redact_fields(found), 200),
+            _ => for_terminal(found, 200),
+        };
         Self::Bad { found: format!("'{found}'"), allowed: row.kind.allowed(), nearest: None }
     }
 }

@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use crate::secret::redact_query;
+
 /// What carries the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scheme {
@@ -139,7 +141,7 @@ impl BaseUrl {
 }
 
 impl fmt::Display for BaseUrl {
-    /// The URL without its user information, fit for files and screens.
+    /// The URL without its user information and its query's credentials, fit for files and screens.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = match self.scheme {
             Scheme::Http => "http",
@@ -149,7 +151,7 @@ impl fmt::Display for BaseUrl {
         let secret = if self.userinfo.is_some() { "<redacted>@" } else { "" };
         let authority = if self.scheme == Scheme::Sim { String::new() } else { self.authority() };
         write!(f, "{scheme}://{secret}{authority}{}", self.path)?;
-        self.query.as_ref().map_or(Ok(()), |q| write!(f, "?{q}"))
+        self.query.as_ref().map_or(Ok(()), |q| f.write_str(&redact_query(&format!("?{q}"))))
     }
 }
 
@@ -199,6 +201,9 @@ mod tests {
         assert_eq!((url.host.as_str(), url.port, url.authority().as_str()), ("::1", 443, "[::1]"));
         let url = BaseUrl::parse("http://u:p@h").expect("user information");
         assert_eq!(url.to_string(), "http://<redacted>@h");
+        let url = BaseUrl::parse("http://h/v1?api_key=s3cret&x=1").unwrap();
+        assert_eq!(url.to_string(), "http://h/v1?api_key=<redacted>&x=1");
+        assert!(url.join("/p").ends_with("?api_key=s3cret&x=1"), "the wire needs it");
         let url = BaseUrl::parse("sim://?ttft=20").expect("sim");
         assert_eq!((url.scheme, url.query.as_deref()), (Scheme::Sim, Some("ttft=20")));
     }

@@ -51,7 +51,7 @@ pub fn line<N: AsRef<[u8]>, V: AsRef<[u8]>>(out: &mut Vec<u8>, raw: &Raw<'_, N, 
     o.int("start_perf_ns", raw.start_mono_ns);
     let mut headers = Object::begin(o.key("request_headers"));
     for (name, value) in raw.headers {
-        write::text(headers.foreign_key(name), shown_header(name, value));
+        write::text(headers.foreign_key(name), &shown_header(name, value));
     }
     headers.end();
     if let Some(status) = raw.status {

@@ -119,7 +119,7 @@ fn headers(out: &mut Vec<u8>, list: &[(String, String)]) {
         }
         let more = list[at + 1..].iter().filter(|pair| is_same(pair)).map(|(_, value)| value.as_str());
         let joined = std::iter::once(value.as_str()).chain(more).collect::<Vec<_>>().join(", ");
-        write::text(o.foreign_key(name), shown_header(name, &joined));
+        write::text(o.foreign_key(name), &shown_header(name, &joined));
     }
     o.end();
 }

@@ -13,7 +13,7 @@ use aiperf_core::text::for_terminal;
 use aiperf_core::ticket::Uuid;
 use aiperf_core::time::ns_to_seconds;
 use aiperf_core::url::BaseUrl;
-use aiperf_net::{Client, Endpoint, Outgoing, Request};
+use aiperf_net::{Client, Endpoint, KnownSecrets, Outgoing, Request};
 use aiperf_os::mono_ns;
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -40,7 +40,7 @@ const WORDS: usize = 300;
 
 /// What came of one question.
 enum Answer {
-    Status(u16, Vec<u8>),
+    Status(u16, String),
     /// It failed on the way.
     Trouble(String),
     /// The user does not want to wait.
@@ -51,7 +51,7 @@ impl Answer {
     fn words(&self) -> String {
         match self {
             Self::Status(status, body) => {
-                let text = for_terminal(String::from_utf8_lossy(body).trim(), WORDS);
+                let text = for_terminal(body.trim(), WORDS);
                 if text.is_empty() { format!("HTTP {status}") } else { format!("HTTP {status}, {text}") }
             }
             Self::Trouble(words) => words.clone(),
@@ -238,7 +238,7 @@ impl Hooks {
         match self.ask(&base, Some("/v1/models"), Sent::Get, try_ns, true).await {
             Answer::Stopped => Ok(false),
             Answer::Status(200, body) => {
-                let list: Value = serde_json::from_slice(&body)
+                let list: Value = serde_json::from_str(&body)
                     .map_err(|e| format!("its list of models is not JSON: {e}"))?;
                 let names: Vec<&str> = list
                     .get("data")
@@ -346,8 +346,16 @@ impl Hooks {
         let answer = LocalSet::new().run_until(client.exchange(Outgoing::new(body, id, id), stopped)).await;
         match (answer.disposition, answer.status) {
             (Disposition::Cancelled { .. }, _) => Answer::Stopped,
-            (Disposition::Failed(failure), _) => Answer::Trouble(for_terminal(&failure.message, WORDS)),
-            (Disposition::Finished, Some(status)) => Answer::Status(status, answer.body),
+            (Disposition::Failed(failure), _) => Answer::Trouble(for_terminal(
+                // The limit is another one here; who asks names it.
+                failure.message.trim_end_matches(" (--request-timeout-seconds)"),
+                WORDS,
+            )),
+            (Disposition::Finished, Some(status)) => {
+                let mut body = String::from_utf8_lossy(&answer.body).into_owned();
+                KnownSecrets::of(&self.plan).hide(&mut body);
+                Answer::Status(status, body)
+            }
             (Disposition::Finished, None) => Answer::Trouble("no answer".to_owned()),
         }
     }

@@ -21,7 +21,7 @@ use aiperf_load::FailureThreshold;
 use aiperf_metrics::{
     Capabilities, ChunkFact, Disk, Facts, LengthFacts, Place, WireFacts, is_context_overflow,
 };
-use aiperf_net::{Answer, AnswerChunk, Client, Endpoint, Familiar};
+use aiperf_net::{Answer, AnswerChunk, Client, Endpoint, Familiar, KnownSecrets};
 use aiperf_os::mono_ns;
 
 use crate::artifacts::{Folder, Scratch};
@@ -68,6 +68,8 @@ pub(crate) struct Reader {
     endpoint: Arc<Endpoint>,
     /// What its answers have in common.
     familiar: Familiar,
+    /// What a server may say again in headers that are written down.
+    traced_secrets: Option<KnownSecrets>,
     counter: Option<BodyCounter>,
     live: Arc<Live>,
     anchor: ClockAnchor,
@@ -124,6 +126,7 @@ impl Reader {
             thresholds: plan.phases.iter().map(threshold).collect(),
             endpoint,
             familiar: Familiar::new(),
+            traced_secrets: plan.artifacts.trace.export.then(|| KnownSecrets::of(&plan.endpoint)),
             counter,
             live,
             anchor,
@@ -219,7 +222,12 @@ impl Reader {
     }
 
     fn read(&mut self, item: Item, sender: Option<&Client>, seen: &mut Latest) {
-        let Item { number, ticket, exchange, turn, body, answer, own } = item;
+        let Item { number, ticket, mut exchange, turn, body, answer, own } = item;
+        if let Some(secrets) = &self.traced_secrets {
+            for (_, value) in &mut exchange.headers {
+                secrets.hide(value);
+            }
+        }
         let mut answer = answer.unwrap_or_else(|| self.endpoint.read_with(&exchange, &mut self.familiar));
         let outcome = match (&exchange.disposition, &answer.failure) {
             (Disposition::Cancelled { .. }, _) => Outcome::Cancelled,

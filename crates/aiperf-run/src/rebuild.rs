@@ -12,6 +12,7 @@ use aiperf_core::time::ClockAnchor;
 use aiperf_metrics::{Disk, DiskProblem, ErrorSummary, LengthLedger, Names, Recorder, Summary, Window};
 use aiperf_report::{FileLine, InputLengths, NetworkLatency, Report, console, csv, json};
 use jiff::tz::TimeZone;
+use rustc_hash::FxHashSet;
 
 use crate::artifacts::{Folder, RUN_FILE, RUN_FILE_SUFFIX, write_whole};
 use crate::error::RunError;
@@ -37,6 +38,8 @@ pub struct Rebuilt {
     pub completed: u64,
     /// Lines that were read.
     pub records: u64,
+    /// Why a file beside the summary could not be made.
+    pub problem: Option<RunError>,
 }
 
 /// Reads the records in `dir` and writes the summary files beside them; where some are there already, only if `force` allows it.
@@ -73,6 +76,9 @@ pub fn rebuild(dir: &Path, force: bool, screen: Screen) -> Result<Rebuilt, RunEr
         let record = record::parse(&line, counted_here).ok();
         match record.and_then(|record| Some((run.phases.get(record.phase)?, record))) {
             Some((phase, mut record)) => {
+                if !reading.is_new(record.request) {
+                    continue;
+                }
                 reading.whole += 1;
                 record.facts.place.model = position(&run.models, record.model.as_deref());
                 record.facts.place.target = position(&run.urls, record.url.as_deref());
@@ -91,8 +97,13 @@ pub fn rebuild(dir: &Path, force: bool, screen: Screen) -> Result<Rebuilt, RunEr
     let names = Names { models: &run.models, urls: &run.urls };
     let analysis = profiling.recorder.analyse(profiling.summary.window, names, run.random_seed);
     let slices = match run.slice_ns {
-        Some(slice_ns) => timeslices::write(&folder, &profiling.recorder, slice_ns, WALL, &run.input_config)?,
-        None => Vec::new(),
+        Some(slice_ns) => timeslices::write(&folder, &profiling.recorder, slice_ns, WALL, &run.input_config),
+        None => Ok(Vec::new()),
+    };
+    // The summary is whole without them.
+    let (slices, problem) = match slices {
+        Ok(slices) => (slices, None),
+        Err(error) => (Vec::new(), Some(error)),
     };
     if let Some(DiskProblem::Read(error)) = disk.problem() {
         return Err(artifact("read back measured values in", dir, io::Error::other(error)));
@@ -150,7 +161,7 @@ pub fn rebuild(dir: &Path, force: bool, screen: Screen) -> Result<Rebuilt, RunEr
         None => page,
     };
     let completed = profiling.summary.tally.completed;
-    Ok(Rebuilt { console, notes, completed, records: reading.whole })
+    Ok(Rebuilt { console, notes, completed, records: reading.whole, problem })
 }
 
 /// The time to the servers and back: as the user said it, or from the probes since the first profiling request. Those that a run adds at
@@ -250,10 +261,21 @@ struct Reading {
     whole: u64,
     skipped: u64,
     named: Vec<String>,
+    /// Hashes of the requests' ids.
+    seen: FxHashSet<u64>,
+    /// Records of requests that had one before.
+    repeated: u64,
     is_torn: bool,
 }
 
 impl Reading {
+    /// Whether no record of this request came before: a file that was joined of copies has some twice.
+    fn is_new(&mut self, request: u64) -> bool {
+        let is_new = self.seen.insert(request);
+        self.repeated += u64::from(!is_new);
+        is_new
+    }
+
     fn skip(&mut self) {
         self.skipped += 1;
         if self.named.len() < NAMED {
@@ -281,6 +303,13 @@ impl Reading {
                 "{} {lines} of the records could not be read and {were} left out: {lines} {}{more}.",
                 self.skipped,
                 self.named.join(", "),
+            ));
+        }
+        if self.repeated > 0 {
+            let (records, were) = if self.repeated == 1 { ("record", "was") } else { ("records", "were") };
+            notes.push(format!(
+                "{} {records} of requests that an earlier line has already (by x_request_id) {were} left out.",
+                self.repeated
             ));
         }
         if self.is_torn {

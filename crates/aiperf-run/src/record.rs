@@ -29,6 +29,8 @@ pub(crate) struct Record {
     pub url: Option<String>,
     pub lengths: LengthFacts,
     pub failure: Option<Failure>,
+    /// Hash of the request's id.
+    pub request: u64,
 }
 
 #[derive(Deserialize)]
@@ -84,6 +86,8 @@ impl SpecDecodeLine<'_> {
 
 #[derive(Deserialize)]
 struct Metadata<'a> {
+    #[serde(borrow)]
+    x_request_id: Cow<'a, str>,
     #[serde(borrow)]
     conversation_id: Cow<'a, str>,
     turn_index: u16,
@@ -272,6 +276,9 @@ pub(crate) fn parse(line: &[u8], counted_here: bool) -> Result<Record, serde_jso
         "cancelled" => Outcome::Cancelled,
         other => return Err(de::Error::custom(format_args!("unknown outcome '{other}'"))),
     };
+    if meta.request_end_ns < meta.request_start_ns {
+        return Err(de::Error::custom("the request ends before it starts"));
+    }
     let usage = line.usage();
     let isl = line.one("input_sequence_length").or_else(|| line.one("error_isl"));
     let facts = Facts {
@@ -306,6 +313,7 @@ pub(crate) fn parse(line: &[u8], counted_here: bool) -> Result<Record, serde_jso
         prompt: hash(&meta.conversation_id) ^ u64::from(meta.turn_index),
     };
     Ok(Record {
+        request: hash(&meta.x_request_id),
         phase: meta.phase_index,
         begun_ns: meta.scheduled_ns.unwrap_or(meta.credit_issued_ns),
         facts,

@@ -26,7 +26,13 @@ pub(crate) fn write(
     let Some(slices) = slices else { return Ok(Vec::new()) };
     let (mut json, mut csv) = (JsonWriter::new(anchor), CsvWriter::new(anchor));
     let mut json_file = Document::create(folder.timeslices_json())?;
-    let mut csv_file = Document::create(folder.timeslices_csv())?;
+    let mut csv_file = match Document::create(folder.timeslices_csv()) {
+        Ok(file) => file,
+        Err(error) => {
+            json_file.discard();
+            return Err(error);
+        }
+    };
     json_file.append(|out| json.begin(out));
     csv_file.append(|out| csv.begin(out));
     let is_whole = slices.for_each(|slice| {
@@ -42,5 +48,7 @@ pub(crate) fn write(
         return Err(RunError::Artifact { action: "read back measured values in", path, source });
     }
     json_file.append(|out| json.end(out, input_config));
-    Ok(vec![("Timeslice CSV Export", csv_file.finish()?), ("Timeslice JSON Export", json_file.finish()?)])
+    // Both are ended before one of them is told of: what is not whole goes away.
+    let (json, csv) = (json_file.finish(), csv_file.finish());
+    Ok(vec![("Timeslice CSV Export", csv?), ("Timeslice JSON Export", json?)])
 }

@@ -3,6 +3,8 @@
 use std::error::Error;
 use std::io::{self, Write};
 
+use aiperf_core::text::for_terminal;
+
 use crate::exit::{Exit, FAILED, SUCCESS};
 
 /// Writes results to stdout. A reader that has gone (`| head`) wants no more and is no error; a full disk is one.
@@ -21,7 +23,13 @@ pub(crate) fn data(text: &str) -> Exit {
 /// Says one thing on stderr.
 pub(crate) fn say(text: &str) {
     // Nobody is left to tell when stderr itself is gone.
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    let _ = writeln!(io::stderr().lock(), "{}", plain(text));
+}
+
+/// `text` without anything that drives a terminal but the ends of its lines: names and values in it come from elsewhere.
+pub(crate) fn plain(text: &str) -> String {
+    let lines: Vec<String> = text.split('\n').map(|line| for_terminal(line, usize::MAX)).collect();
+    lines.join("\n")
 }
 
 /// Says an error with its causes, each once.

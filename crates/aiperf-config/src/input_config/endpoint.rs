@@ -1,12 +1,12 @@
 //! What is told of the endpoint.
 
 use aiperf_core::plan::Plan;
-use aiperf_core::secret::{REDACTED, shown_header};
+use aiperf_core::secret::{REDACTED, redact_url, shown_header};
 use serde_json::{Map, Value as Json};
 
 use super::{copy, plain, put};
 use crate::options::Id;
-use crate::redact::{redact_json, redact_url};
+use crate::redact::{redact_json, redact_template};
 use crate::resolve::unformed::{FIELD_EXTRA, LOOK_FOR_IT, TEMPLATE_EXTRA, is_named};
 use crate::settings::Settings;
 
@@ -65,7 +65,7 @@ pub(super) fn endpoint(settings: &Settings, plan: &Plan) -> Map<String, Json> {
     let mut template = Map::new();
     for (id, key) in [(Id::PayloadTemplate, "body"), (Id::ResponseField, "response_field")] {
         if let Some(text) = settings.text(id) {
-            put(&mut template, key, text);
+            put(&mut template, key, redact_template(text));
         }
     }
     let mut extra = settings.extra();
@@ -73,7 +73,8 @@ pub(super) fn endpoint(settings: &Settings, plan: &Plan) -> Map<String, Json> {
         && let Some(Json::String(text)) = extra.shift_remove(TEMPLATE_EXTRA)
     {
         // Extra inputs that say what the template is are told as that: its text, where they name a file.
-        put(&mut template, "body", if is_named(&text) { text.as_str() } else { made.body.as_str() });
+        let body = if is_named(&text) { text.as_str() } else { made.body.as_str() };
+        put(&mut template, "body", redact_template(body));
         let field = extra.shift_remove(FIELD_EXTRA).unwrap_or_else(|| Json::from(LOOK_FOR_IT));
         put(&mut template, "response_field", field);
     }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use aiperf_core::plan::{ClientCertificate, HttpVersion, Target, UrlStrategy};
+use aiperf_core::secret::redact_url;
 use aiperf_core::url::{BaseUrl, Scheme};
 
 use super::Resolver;
@@ -10,7 +11,6 @@ use crate::environment::{TRUST_ENV, trust_env};
 use crate::error::ConfigError;
 use crate::options::Id;
 use crate::place::Place;
-use crate::redact::redact_url;
 use crate::row::{Default, row_of};
 
 /// The servers of a run.

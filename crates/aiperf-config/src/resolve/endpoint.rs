@@ -208,7 +208,13 @@ impl Resolver<'_> {
                 } else {
                     self.bad(
                         id,
-                        format!("'{text}', which is not set in the environment"),
+                        // Names are written in capitals; what is not may be the key itself.
+                        if text.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_') {
+                            format!("'{text}', which is not set in the environment")
+                        } else {
+                            "a name that is not set in the environment (not shown, it may be a key)"
+                                .to_owned()
+                        },
                         "the name of a variable that holds the key",
                     );
                     return None;

@@ -300,3 +300,18 @@ fn a_file_without_end_is_not_read_to_its_end() {
     let rejected = validate_file("/dev/zero".as_ref(), &|_| None).expect_err("it has no end").to_string();
     assert!(rejected.contains("the file /dev/zero has more than the 16777216 bytes"), "{rejected}");
 }
+
+#[test]
+fn phases_by_their_names_are_told_how_to_be_written() {
+    let text =
+        "benchmark:\n  models: m\n  phases:\n    warmup: {requests: 1}\n    profiling: {requests: 5}\n";
+    assert_eq!(
+        wrong_file(text),
+        [
+            "c.yaml:4:5: benchmark.phases: found a mapping with 'warmup' in it; expected a list of phases such as [{name: warmup, …}], \
+             or the mapping benchmark.warmup without 'phases'",
+            "c.yaml:5:5: benchmark.phases: found a mapping with 'profiling' in it; expected a list of phases such as \
+             [{name: profiling, …}], or the mapping benchmark.profiling without 'phases'",
+        ]
+    );
+}

@@ -285,6 +285,20 @@ impl<'a> Lifter<'a> {
             }
             return;
         }
+        // The mistake that keys as this program writes them (benchmark.phases.profiling.rate) invite.
+        if matches!(parent, "benchmark.phases.profiling" | "benchmark.phases.warmup")
+            && matches!(entry.key.as_str(), "profiling" | "warmup")
+        {
+            self.errors.push(ConfigError::WrongType {
+                place: self.spot(entry.position, "benchmark.phases"),
+                found: format!("a mapping with '{}' in it", entry.key),
+                expected: format!(
+                    "a list of phases such as [{{name: {0}, …}}], or the mapping benchmark.{0} without 'phases'",
+                    entry.key
+                ),
+            });
+            return;
+        }
         let mut allowed = children_of(parent);
         allowed.extend(also.iter().map(|s| (*s).to_owned()));
         match parent {

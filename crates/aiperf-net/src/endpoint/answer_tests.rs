@@ -668,3 +668,24 @@ fn bytes_that_end_a_string_early_are_never_taken_for_text() {
     assert_eq!(answer.text, "onetwoaéb");
     assert_eq!((answer.chunks.len(), answer.malformed_events), (3, 1));
 }
+
+#[test]
+fn an_answer_that_cannot_be_read_is_told_for_what_it_is() {
+    let message = |exchange: &Exchange| failure(&chat(exchange)).message.clone();
+    let mut packed = exchange("application/json", &["xxxx"]);
+    packed.body = vec![0x1f, 0x8b, 0x08, 0, 0];
+    assert!(message(&packed).starts_with("the answer is compressed (gzip), which no request asks for"));
+    packed.content_type = Some("text/event-stream".into());
+    assert!(message(&packed).starts_with("the answer is compressed (gzip)"));
+    packed.body = vec![0x28, 0xb5, 0x2f, 0xfd, 0];
+    assert!(message(&packed).contains("(zstd)"));
+    assert_eq!(
+        message(&exchange("application/json", &[r#"{"choices":"a"}"#])),
+        r#"a field of the answer has another form than this API gives it; it begins: {"choices":"a"}"#
+    );
+    assert_eq!(
+        message(&sse(&[r#"{"choices":[]}"#])),
+        r#"no content: the answer is called a stream and has no events; it begins: {"choices":[]}"#
+    );
+    assert_eq!(message(&sse(&[": ping\n\n"])), "no content: the stream has no event with data");
+}

@@ -2,6 +2,7 @@
 
 use aiperf_core::exchange::Exchange;
 use aiperf_core::outcome::{CancelReason, Failure, FailureKind, Stage};
+use aiperf_core::secret::redact_url;
 use aiperf_core::text::for_terminal;
 use serde_json::{Map, Value, json};
 
@@ -58,7 +59,9 @@ pub(super) fn status(exchange: &Exchange) -> Failure {
     let code = exchange.status.map(i64::from);
     let message = if exchange.body.is_empty() {
         match (exchange.status, header(exchange, "location")) {
-            (Some(300..400), Some(to)) => format!("redirected to {to}; redirects are not followed"),
+            (Some(300..400), Some(to)) => {
+                format!("redirected to {}; redirects are not followed", redact_url(to))
+            }
             _ => "the answer has no body".to_owned(),
         }
     } else {
@@ -242,16 +245,36 @@ pub(super) fn not_found(expression: Option<&str>, body: &str) -> String {
     }
 }
 
-/// An answer that is not the JSON it should be, with a look at it.
-pub(super) fn malformed(content_type: Option<&str>, streamed: bool, excerpt: &str) -> Failure {
+/// An answer that is not the JSON it should be, with a look at it; `is_object` if it is a JSON object of another form.
+pub(super) fn malformed(
+    content_type: Option<&str>,
+    streamed: bool,
+    is_object: bool,
+    excerpt: &str,
+) -> Failure {
     let excerpt = for_terminal(excerpt.trim(), EXCERPT_CHARS);
     let message = if streamed {
         format!("no event of the stream could be read as JSON with content; the first reads: {excerpt}")
+    } else if is_object {
+        format!("a field of the answer has another form than this API gives it; it begins: {excerpt}")
     } else {
         let kind = content_type.map_or_else(|| "no content type".to_owned(), |k| for_terminal(k, 60));
         format!("the answer ({kind}) is not a JSON object; it begins: {excerpt}")
     };
     invalid(FailureKind::Malformed, message)
+}
+
+/// A body in a coding that was not asked for: its first bytes tell.
+pub(super) fn compressed(body: &[u8]) -> Option<Failure> {
+    let coding = match body {
+        [0x1f, 0x8b, 0x08, ..] => "gzip",
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => "zstd",
+        _ => return None,
+    };
+    let message = format!(
+        "the answer is compressed ({coding}), which no request asks for; it cannot be timed and was not read"
+    );
+    Some(invalid(FailureKind::Malformed, message))
 }
 
 /// An answer of JSON that does not mean what it should.

@@ -45,6 +45,7 @@ use serde_json::{Map, Value};
 
 use self::body::{Field, Fields};
 use self::template::BodyTemplate;
+use crate::known::KnownSecrets;
 
 /// Why a turn has no request body.
 #[derive(Debug, thiserror::Error)]
@@ -220,6 +221,7 @@ pub struct Endpoint {
     extra: Map<String, Value>,
     template: Option<Arc<BodyTemplate>>,
     rule: Option<Arc<Extraction>>,
+    secrets: KnownSecrets,
 }
 
 impl Endpoint {
@@ -256,6 +258,7 @@ impl Endpoint {
             per_chunk_usage: plan.per_chunk_usage,
             chains: plan.chains,
             extra: plan.extra.clone(),
+            secrets: KnownSecrets::of(plan),
         })
     }
 
@@ -431,7 +434,11 @@ impl Endpoint {
 
     /// The same, faster for the second of many answers: what they have in common is read once. `familiar` serves one endpoint.
     pub fn read_with(&self, exchange: &Exchange, familiar: &mut Familiar) -> Answer {
-        answer::read(self.kind, self.rule.as_ref(), exchange, familiar)
+        let mut answer = answer::read(self.kind, self.rule.as_ref(), exchange, familiar);
+        if let Some(failure) = &mut answer.failure {
+            self.secrets.hide_in(failure);
+        }
+        answer
     }
 }
 

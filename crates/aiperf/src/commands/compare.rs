@@ -142,8 +142,8 @@ pub(crate) fn run(matches: &ArgMatches) -> Exit {
     let text = match format {
         Some("json") => format!("{:#}\n", comparison.json()),
         Some("csv") => comparison.csv(),
-        Some("markdown") => comparison.markdown(&stats, matches.get_flag("all")),
-        _ => comparison.text(&stats, matches.get_flag("all")),
+        Some("markdown") => output::plain(&comparison.markdown(&stats, matches.get_flag("all"))),
+        _ => output::plain(&comparison.text(&stats, matches.get_flag("all"))),
     };
     let written = match file {
         None => output::data(&text),

@@ -42,12 +42,15 @@ pub(crate) fn run(matches: &ArgMatches) -> Exit {
         width: std::io::stdout().is_terminal().then(profile::terminal_width).flatten(),
     };
     match aiperf_run::rebuild(folder, matches.get_flag("force"), screen) {
-        Ok(Rebuilt { console, notes, completed, .. }) => {
+        Ok(Rebuilt { console, notes, completed, problem, .. }) => {
             let shown = output::data(&console);
             for note in &notes {
                 output::say(note);
             }
-            if completed == 0 { Exit(FAILED) } else { shown }
+            if let Some(problem) = &problem {
+                output::fail(problem);
+            }
+            if completed == 0 || problem.is_some() { Exit(FAILED) } else { shown }
         }
         Err(error) => {
             output::fail(&error);

@@ -358,3 +358,31 @@ fn the_simulated_server_refuses_its_options_as_well() {
         );
     }
 }
+
+#[test]
+fn what_is_quoted_of_the_input_does_not_drive_the_terminal() {
+    let file = "benchmark: {\"\\e[31mx\\a\": 1}";
+    for run in [
+        Run::new("config validate c.yaml").file("c.yaml", file),
+        Run::new("profile").arg("\u{1b}]0;title\u{7}"),
+    ] {
+        let done = run.run().expect_exit(2);
+        assert!(!done.stderr.chars().any(|c| c.is_control() && c != '\n'), "{:?}", done.stderr);
+    }
+}
+
+#[test]
+fn a_key_in_the_wrong_place_is_not_shown() {
+    for args in [
+        "--api-key-env sk-misplaced",
+        "--extra-inputs {\"api_key\":\"sk-misplaced\"",
+        "--extra-inputs api_key:sk-misplaced,x",
+    ] {
+        Run::profile("http://127.0.0.1:1")
+            .args(args)
+            .run()
+            .expect_exit(2)
+            .keeps("sk-misplaced")
+            .says(&["--"]);
+    }
+}

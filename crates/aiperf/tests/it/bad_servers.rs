@@ -292,3 +292,32 @@ fn an_answer_over_the_cap_is_a_failure_and_is_not_read_to_its_end() {
     let server = scripted(vec![endless]);
     fails(run(&server.url()).args("--streaming --max-response-bytes 2048"), "ClientPayloadError", &words);
 }
+
+#[test]
+fn a_secret_that_a_server_says_again_is_not_shown() {
+    let said = r#"{"error":{"message":"Incorrect API key provided: sk-echo-1234","code":"sk-echo-1234"}}"#;
+    let event = r#"{"error":{"message":"the token of this request, sk-echo-1234, is not known"}}"#;
+    let header = "HTTP/1.1 500 sk-echo-1234\r\nX-Saw: sk-echo-1234\r\nContent-Length: 0\r\n\r\n";
+    let away = "HTTP/1.1 302 Found\r\nLocation: http://u:sk-echo-1234@elsewhere/?token=tk-9876\r\nContent-Length: 0\r\n\r\n";
+    for reply in [
+        Reply::json(401, said),
+        Reply::sse_head().chat_event("a").event(event).end_chunks(),
+        Reply::new().send(header),
+        Reply::new().send(away),
+    ] {
+        let done = run(&scripted(vec![reply]).url())
+            .args("--streaming --api-key sk-echo-1234 --export-level raw --export-http-trace")
+            .run()
+            .expect_exit(1)
+            .keeps("sk-echo-1234")
+            .keeps("tk-9876");
+        assert!(done.stdout.contains("<redacted>"), "{}", done.stdout);
+    }
+    let server = cycling(vec![Reply::json(503, said)]);
+    run(&server.url())
+        .args("--api-key sk-echo-1234 --wait-for-model-timeout 0.02 --wait-for-model-interval 0.005")
+        .run()
+        .expect_exit(1)
+        .keeps("sk-echo-1234")
+        .says(&["Incorrect API key provided: <redacted>"]);
+}

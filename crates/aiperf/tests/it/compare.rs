@@ -140,3 +140,13 @@ fn a_file_that_cannot_be_written_is_an_error() {
     assert!(done.stderr.starts_with("error: cannot write 'none/c.md': "), "{}", done.stderr);
     assert!(!Path::new("none").exists());
 }
+
+#[test]
+fn what_a_summary_says_does_not_drive_the_terminal() {
+    let hostile =
+        aiperf_s(5.0).replace("0.13.0", "\\u001b[31m0.13").replace("\"ms\"", "\"\\u001b]0;t\\u0007ms\"");
+    let done = Run::new("compare a.json b.json").file("a.json", aiperf_s(5.0)).file("b.json", hostile).run();
+    let done = done.expect_exit(0);
+    assert!(done.stdout.contains("[31m0.13"), "{}", done.stdout);
+    assert!(!done.stdout.chars().any(|c| c.is_control() && c != '\n'), "{:?}", done.stdout);
+}

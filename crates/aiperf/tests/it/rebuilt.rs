@@ -134,6 +134,43 @@ fn lines_that_are_not_whole_are_left_out_and_told() {
 }
 
 #[test]
+fn a_record_that_is_there_twice_counts_once_and_one_that_ends_before_it_starts_not_at_all() {
+    let server = scripted(vec![Reply::chat("a", 1, 1)]);
+    let done = Run::profile(&server.url()).args("--request-count 4").run().expect_exit(0);
+    let text = done.text("profile_export.jsonl");
+    let (first, rest) = text.split_once('\n').expect("several lines");
+    let end = first.find("\"request_end_ns\":").expect("it has one") + "\"request_end_ns\":".len();
+    let digits = first[end..].find(|c: char| !c.is_ascii_digit()).expect("more comes behind it");
+    let backwards = format!("{}1{}", &first[..end], &first[end + digits..]);
+    std::fs::write(done.path("profile_export.jsonl"), format!("{backwards}\n{rest}{rest}"))
+        .expect("it is written");
+    let done = Run::new("report out --force").run_in(done).expect_exit(0).says(&[
+        "3 records were read",
+        "1 line of the records could not be read and was left out: line 1.",
+        "3 records of requests that an earlier line has already (by x_request_id) were left out.",
+    ]);
+    assert_eq!(done.summary()["request_count"]["avg"], 3.0);
+}
+
+#[test]
+fn slices_that_cannot_be_made_are_no_loss_of_the_summary() {
+    let server = scripted(vec![Reply::chat("a", 1, 1)]);
+    let run = Run::profile(&server.url()).args("--request-count 4 --slice-duration 60");
+    let done = run.run().expect_exit(0);
+    // The first request started some decades earlier.
+    let mut text = done.text("profile_export.jsonl");
+    for key in ["credit_issued_ns", "request_start_ns"] {
+        text = text.replacen(&format!("\"{key}\":1"), &format!("\"{key}\":"), 1);
+    }
+    std::fs::write(done.path("profile_export.jsonl"), text).expect("it is written");
+    let done = Run::new("report out --force")
+        .run_in(done)
+        .expect_exit(1)
+        .says(&["error: --slice-duration: slices of 60 s would be", "4 records were read"]);
+    assert_eq!(done.summary()["request_count"]["avg"], 4.0);
+}
+
+#[test]
 fn what_is_no_run_is_told() {
     let server = scripted(vec![Reply::chat("a", 1, 1)]);
     let done = Run::profile(&server.url()).args("--request-count 1").run().expect_exit(0);

@@ -154,3 +154,19 @@ fn a_server_that_is_not_there_fails_its_own_requests_alone() {
     }
     assert_eq!(done.summary()["per_url"][1]["failed"], 4);
 }
+
+#[test]
+fn a_credential_in_the_query_of_a_url_is_sent_and_never_shown() {
+    let servers = [scripted(vec![Reply::chat("a", 1, 1)]), scripted(vec![Reply::chat("a", 1, 1)])];
+    let urls: Vec<String> =
+        servers.iter().map(|server| format!("{}/x?api_key=in-the-query&v=1", server.url())).collect();
+    Run::profile(&urls.join(","))
+        .args("--request-count 2 --network-latency-mean 1 --wait-for-model-timeout 20")
+        .run()
+        .expect_exit(1)
+        .keeps("in-the-query");
+    for server in servers {
+        let requests = server.requests();
+        assert!(requests.iter().all(|r| r.path.ends_with("?api_key=in-the-query&v=1")), "{requests:?}");
+    }
+}

@@ -5,8 +5,10 @@ use std::borrow::Cow;
 use aiperf_core::exchange::Exchange;
 use aiperf_core::outcome::Failure;
 use aiperf_core::plan::EndpointKind;
+use aiperf_core::text::for_terminal;
+use serde_json::{Map, Value};
 
-use super::Reader;
+use super::{Reader, text_of};
 use crate::endpoint::error;
 
 impl Reader<'_> {
@@ -35,9 +37,14 @@ impl Reader<'_> {
         if !self.answer.chunks.is_empty() {
             return None;
         }
+        if let Some(failure) = error::compressed(&exchange.body) {
+            return Some(failure);
+        }
         if let Some(excerpt) = &self.first_malformed {
             let kind = exchange.content_type.as_deref();
-            return Some(error::malformed(kind, self.streamed, excerpt));
+            let is_object = !self.streamed
+                && serde_json::from_str::<Map<String, Value>>(&text_of(&exchange.body)).is_ok();
+            return Some(error::malformed(kind, self.streamed, is_object, excerpt));
         }
         if self.no_results.is_some() {
             return self.no_results.clone();
@@ -45,7 +52,14 @@ impl Reader<'_> {
         let what: Cow<'_, str> = if exchange.body.is_empty() {
             "the answer has no body".into()
         } else if self.objects == 0 {
-            "the stream has no event with data".into()
+            let body = exchange.body.trim_ascii_start();
+            match body.first() {
+                Some(b'{' | b'[' | b'<') => {
+                    let begins = for_terminal(&String::from_utf8_lossy(&body[..body.len().min(400)]), 60);
+                    format!("the answer is called a stream and has no events; it begins: {begins}").into()
+                }
+                _ => "the stream has no event with data".into(),
+            }
         } else if self.choices == 0 && matches!(self.kind, EndpointKind::Chat | EndpointKind::Completions) {
             "the answer has 0 choices".into()
         } else if let Some(object) = self.foreign_object.as_deref().filter(|o| !o.is_empty()) {
