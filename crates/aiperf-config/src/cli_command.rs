@@ -6,7 +6,7 @@ use aiperf_core::secret::{REDACTED, is_credential, is_sensitive_header, redact_u
 
 use crate::flags::{Word, classify};
 use crate::options::Id;
-use crate::redact::redact_fields;
+use crate::redact::{redact_fields, redact_template};
 
 /// `aiperf profile …` for the words after `profile`.
 pub(crate) fn cli_command(argv: &[OsString]) -> String {
@@ -48,7 +48,8 @@ pub(crate) fn cli_command(argv: &[OsString]) -> String {
 fn redacted(id: Id, value: &str) -> String {
     match id {
         Id::ApiKey => REDACTED.to_owned(),
-        Id::ExtraInputs | Id::PayloadTemplate => redact_fields(value),
+        Id::ExtraInputs => redact_fields(value),
+        Id::PayloadTemplate => redact_template(value),
         Id::Url => redact_url_list(value),
         Id::Header if is_sensitive_header(value.split(':').next().unwrap_or(value)) => {
             match value.split_once(':') {
