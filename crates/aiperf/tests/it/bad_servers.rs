@@ -306,7 +306,8 @@ fn a_secret_that_a_server_says_again_is_not_shown() {
         Reply::new().send(away),
     ] {
         let done = run(&scripted(vec![reply]).url())
-            .args("--streaming --api-key sk-echo-1234 --export-level raw --export-http-trace")
+            // Raw records hold the events of a stream as they came.
+            .args("--streaming --api-key sk-echo-1234 --export-http-trace")
             .run()
             .expect_exit(1)
             .keeps("sk-echo-1234")
