@@ -68,7 +68,7 @@ pub(crate) struct Reader {
     endpoint: Arc<Endpoint>,
     /// What its answers have in common.
     familiar: Familiar,
-    /// What a server may say again in headers that are written down.
+    /// What a server may say again in heads that are written down.
     traced_secrets: Option<KnownSecrets>,
     counter: Option<BodyCounter>,
     live: Arc<Live>,
@@ -224,6 +224,7 @@ impl Reader {
     fn read(&mut self, item: Item, sender: Option<&Client>, seen: &mut Latest) {
         let Item { number, ticket, mut exchange, turn, body, answer, own } = item;
         if let Some(secrets) = &self.traced_secrets {
+            secrets.hide(&mut exchange.reason);
             for (_, value) in &mut exchange.headers {
                 secrets.hide(value);
             }
