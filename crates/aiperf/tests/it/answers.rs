@@ -4,7 +4,7 @@
 use aiperf_sim::scripted::{Reply, Script};
 use serde_json::{Value, json};
 
-use crate::support::{Done, Run, Tally, cycling, flat, scripted};
+use crate::support::{Done, Run, Tally, cycling, flat, scripted, sim, url};
 
 /// A chat chunk with one choice.
 fn chunk(index: u32, delta: &Value, finish: Option<&str>) -> String {
@@ -126,6 +126,39 @@ fn all_choices_are_counted_each_apart() {
                 .as_f64()
                 .is_some_and(|pct| (pct + 37.5).abs() < 1e-9)
         );
+    }
+}
+
+#[test]
+fn a_server_s_choices_are_one_answer() {
+    for (args, streams) in [
+        ("--endpoint-type chat --streaming", true),
+        ("--endpoint-type chat", false),
+        ("--endpoint-type completions --streaming", true),
+        ("--endpoint-type completions", false),
+    ] {
+        let server = sim("ttft=0&itl=1&eos=0.1&seed=5&truth=on");
+        let run =
+            Run::unseeded(&url(&server)).args(args).args("--osl 9 --request-count 4 --extra-inputs n:=3");
+        let done = run.args("--random-seed 7 --isl 20").run().expect_exit(0).ends(Tally::of(4, 0));
+        let (_, truth, _) = server.stop_with_truth();
+        for record in done.records() {
+            let id = record["metadata"]["x_request_id"].as_str();
+            let truth = truth.iter().find(|t| t.x_request_id.as_deref() == id).expect("the server's record");
+            let value = |tag: &str| record["metrics"][tag]["value"].clone();
+            // Each choice is counted apart, the prompt once.
+            assert_eq!(value("output_sequence_length"), truth.completion_tokens, "{args}");
+            assert_eq!(value("usage_completion_tokens"), truth.completion_tokens, "{args}");
+            assert_eq!(value("usage_prompt_tokens"), truth.prompt_tokens, "{args}");
+            assert_eq!(value("input_sequence_length"), 20, "{args}");
+            assert!((10..=27).contains(&truth.completion_tokens), "more than one choice: {truth:?}");
+            if streams {
+                let gaps = value("inter_chunk_latency").as_array().map(Vec::len);
+                assert_eq!(gaps, Some(truth.chunks_ns.len() - 1), "{args}");
+            }
+        }
+        let counted: u64 = truth.iter().map(|t| t.completion_tokens).sum();
+        done.has("total_output_tokens", "avg", counted as f64);
     }
 }
 
