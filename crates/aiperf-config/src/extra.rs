@@ -120,7 +120,8 @@ fn no_field(part: &str, before: Option<&Field<'_>>) -> Trouble {
     let nearest = match (part.split_once('='), before) {
         _ if part.is_empty() => None,
         (Some((key, value)), _) if !key.trim().is_empty() && !is_sensitive_parameter(key.trim()) => {
-            Some(format!("{}:{}", key.trim(), value.trim_start_matches('=').trim()))
+            let value = value.trim_start_matches(|c: char| c == '=' || c.is_whitespace());
+            Some(format!("{}:{}", key.trim(), value.trim_end()))
         }
         (None, Some(Field { key, value: Json::String(first), is_json: false, .. }))
             if !is_sensitive_parameter(key) =>
@@ -132,6 +133,8 @@ fn no_field(part: &str, before: Option<&Field<'_>>) -> Trouble {
     // What stands behind the comma of a secret is a part of the secret.
     let hidden = before.is_some_and(|field| is_sensitive_parameter(field.key))
         || part.split_once('=').is_some_and(|(key, _)| is_sensitive_parameter(key.trim()));
+    // A name may begin as a JSON object does.
+    let nearest = nearest.filter(|text| from_text(text).is_ok());
     bad(if hidden { REDACTED } else { part }, ", which has no ':' between a name and a value", nearest)
 }
 
