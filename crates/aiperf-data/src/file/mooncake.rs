@@ -173,15 +173,15 @@ impl Histories {
     /// Takes in the next row of conversation `at`; a new one is the next number.
     pub(super) fn push(&mut self, at: usize, row: &Row, size: usize) -> Result<(), RowProblem> {
         let is_whole = row.made.is_none() && row.texts.is_empty();
-        let made = row.made.clone().unwrap_or_default();
-        let blocks = made.ids.len().min(made.tokens / size);
+        let (tokens, ids) = row.made.as_ref().map_or((0, &[][..]), |made| (made.tokens, &made.ids[..]));
+        let blocks = ids.len().min(tokens / size);
         let now = Seen {
             history: if is_whole { History::Whole } else { History::Grows },
             rows: 1,
             is_whole,
-            tokens: made.tokens,
+            tokens,
             blocks,
-            digest: digest(&made.ids[..blocks]),
+            digest: digest(&ids[..blocks]),
         };
         let Some(last) = self.seen.get_mut(at) else {
             self.seen.push(now);
@@ -191,9 +191,9 @@ impl Histories {
             return Err(RowProblem::MixedRows);
         }
         let goes_on = last.blocks > 0
-            && last.blocks <= made.ids.len()
-            && last.tokens <= made.tokens
-            && digest(&made.ids[..last.blocks]) == last.digest;
+            && last.blocks <= ids.len()
+            && last.tokens <= tokens
+            && digest(&ids[..last.blocks]) == last.digest;
         let history = match last.history {
             History::Grows if !goes_on => History::Adds,
             before => before,

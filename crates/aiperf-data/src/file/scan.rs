@@ -155,7 +155,8 @@ impl<'a> Scan<'a> {
             }
         }
         let before = self.grouper.len();
-        let session = record.session_id.clone().filter(|_| matches!(self.form, Form::Mooncake { .. }));
+        let is_trace = matches!(self.form, Form::Mooncake { .. });
+        let session = if is_trace { record.session_id.clone() } else { None };
         self.grouper.push(record.session_id).map_err(|problem| (None, problem))?;
         let goes_on = self.grouper.len() == before;
         if let Form::Mooncake { block } = self.form {

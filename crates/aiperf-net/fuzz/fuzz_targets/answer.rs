@@ -3,7 +3,7 @@
 
 use aiperf_core::exchange::{Exchange, ReadMark, Stamps};
 use aiperf_core::outcome::Disposition;
-use aiperf_core::plan::{ConnectionReuse, EndpointKind, EndpointPlan};
+use aiperf_core::plan::{EndpointKind, EndpointPlan};
 use aiperf_core::url::BaseUrl;
 use aiperf_net::{Endpoint, Familiar};
 use libfuzzer_sys::fuzz_target;
