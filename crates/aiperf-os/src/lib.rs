@@ -7,6 +7,7 @@ pub mod clock;
 pub mod deadlines;
 pub mod limits;
 pub mod load;
+pub mod memory;
 #[cfg(feature = "async")]
 pub mod receive;
 pub mod sched;

@@ -215,7 +215,8 @@ impl Job {
         }
         let (ended_tx, ended_rx) = handover::spilling(handover::MEMORY, folder.scratch(), reader.needs())?;
         let reader = spawn("reader", move || {
-            aiperf_os::sched::lower_priority(5);
+            // A step, not more: with five, most of its work was left when the last answer came (docs/design/load.md).
+            aiperf_os::sched::lower_priority(1);
             reader.run(ended_rx)
         })?;
 

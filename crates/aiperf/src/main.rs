@@ -19,6 +19,7 @@ use mimalloc::MiMalloc;
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
+    aiperf_os::memory::give_back_soon();
     let args: Vec<_> = std::env::args_os().skip(1).collect();
     cli::dispatch(&args).into()
 }
