@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use aiperf_core::plan::{ArtifactsPlan, ExportLevel, NetworkPlan, Pacing, PhaseKind, PhasePlan, TracePlan};
+use aiperf_core::text::for_terminal;
 use aiperf_core::time::seconds_to_ns;
 
 use super::Resolver;
@@ -148,10 +149,10 @@ impl Resolver<'_> {
         let names_other_files = matches!(prefix.as_str(), "inputs" | "outputs" | "phase_manifest");
         if prefix.is_empty()
             || names_other_files
-            || prefix.contains(['/', '\\', '\0'])
+            || prefix.contains(|c: char| matches!(c, '/' | '\\') || c.is_control())
             || prefix.starts_with('.')
         {
-            let found = format!("'{given}'");
+            let found = format!("'{}'", for_terminal(given, 200));
             self.bad(
                 Id::ExportPrefix,
                 found,

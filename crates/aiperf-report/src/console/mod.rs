@@ -4,6 +4,7 @@
 //! server loses its control characters before it gets here.
 
 mod body;
+mod notes;
 mod paint;
 mod table;
 
