@@ -405,6 +405,7 @@ fn ticket() -> Ticket {
         correlation_id: Uuid::from_random(0x78 << 96).into(),
         scheduled_ns: Some(1_000_000_000),
         dispatched_ns: 1_000_010_000,
+        abandoned_turns: 0,
     }
 }
 
@@ -482,6 +483,7 @@ fn export() -> Work {
                 show_trace_timing: false,
                 analysis: None,
                 network: None,
+                rows: None,
                 lengths: None,
                 load: None,
                 targets: &[],

@@ -7,7 +7,8 @@ use aiperf_core::exchange::{Exchange, ReadMark, Stamps};
 use aiperf_core::outcome::{Disposition, Outcome};
 use aiperf_core::plan::{
     ArtifactsPlan, DatasetPlan, EndpointKind, EndpointPlan, ExportLevel, LengthPlan, LogLevel,
-    ModelSelection, Plan, RuntimePlan, SyntheticPlan, TokenizerPlan, Ui, VerifyLengths,
+    ModelSelection, OnTurnError, Plan, RuntimePlan, Sampling, SyntheticPlan, TokenizerPlan, Ui,
+    VerifyLengths,
 };
 use aiperf_core::time::ClockAnchor;
 use aiperf_core::url::BaseUrl;
@@ -228,6 +229,8 @@ pub(crate) fn plan(isl: u64) -> Plan {
             length(isl),
             Some(length(CHUNKS as u64)),
         )),
+        sampling: Sampling::Sequential,
+        on_turn_error: OnTurnError::Continue,
         tokenizer: None,
         chat_template: false,
         system_prompt: None,

@@ -58,7 +58,10 @@ pub(crate) fn default_of_key(key: &str) -> Option<serde_json::Value> {
 /// Whether one of AIPerf's spellings is one of ours.
 #[cfg(test)]
 pub(crate) fn is_accepted(flag: &str) -> bool {
-    flag.strip_prefix("--").is_some_and(|name| crate::row::row_by_flag(name).is_some())
+    let Some(name) = flag.strip_prefix("--") else { return false };
+    let is_switch = |row: &crate::row::Row| row.kind == crate::row::Kind::Bool;
+    let negated = name.strip_prefix("no-").and_then(crate::row::row_by_flag).is_some_and(is_switch);
+    negated || crate::row::row_by_flag(name).is_some()
 }
 
 #[cfg(test)]

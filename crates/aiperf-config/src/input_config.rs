@@ -199,6 +199,7 @@ fn dataset(settings: &Settings, entries: Option<u64>) -> Json {
             &[
                 (Id::InputFile, "path"),
                 (Id::DatasetFormat, "format"),
+                (Id::Sampling, "sampling"),
                 (Id::NoFixedSchedule, "ignore_timestamps"),
             ],
         );
@@ -206,7 +207,31 @@ fn dataset(settings: &Settings, entries: Option<u64>) -> Json {
         if let Some(entries) = entries {
             put(&mut out, "entries", entries);
         }
-        copy(&mut out, &[(Id::Seed, "random_seed")]);
+        copy(
+            &mut out,
+            &[
+                (Id::Seed, "random_seed"),
+                (Id::DelayCap, "inter_turn_delay_cap_seconds"),
+                (Id::IdleGapCap, "max_idle_gap_cap_seconds"),
+                (Id::ReplaySpeedup, "replay_speedup"),
+                (Id::OpenLoopReplay, "open_loop_replay"),
+                (Id::OpenLoopStrict, "open_loop_strict"),
+                (Id::IgnoreTraceDelays, "ignore_trace_delays"),
+                (Id::OnBadRow, "on_bad_row"),
+            ],
+        );
+        let mut synthesis = Map::new();
+        copy(
+            &mut synthesis,
+            &[
+                (Id::SynthesisSpeedup, "speedup_ratio"),
+                (Id::SynthesisMaxIsl, "max_isl"),
+                (Id::SynthesisMaxOsl, "max_osl"),
+            ],
+        );
+        if !synthesis.is_empty() {
+            put(&mut out, "synthesis", synthesis);
+        }
         if let Some(osl) = osl {
             put(&mut out, "osl", osl);
         }
@@ -219,7 +244,7 @@ fn dataset(settings: &Settings, entries: Option<u64>) -> Json {
     if let Some(entries) = entries {
         put(&mut out, "entries", entries);
     }
-    copy(&mut out, &[(Id::Seed, "random_seed")]);
+    copy(&mut out, &[(Id::Seed, "random_seed"), (Id::Sampling, "sampling")]);
     let default = settings.int_or_default(Id::Isl);
     let mut prompts = Map::new();
     if let Some(isl) = length(settings, [Id::Isl, Id::IslStddev, Id::IslShape], Some(default)) {

@@ -29,6 +29,8 @@ const GRACE: Kind = Kind::Duration { zero: true, endless: true };
 const RATE_FROM: Kind = Kind::Float { min: 0.0, above: false, max: 1_000_000_000.0 };
 const RAMP: Kind = Kind::Choice { words: &["linear", "exponential", "poisson"], later: &[] };
 const SATURATION: Kind = Kind::Choice { words: &["queue", "skip", "abort"], later: &[] };
+/// How many times faster than recorded; twelve digits behind the point count.
+const SPEEDUP: Kind = Kind::Float { min: 0.000_001, above: false, max: 1_000_000.0 };
 /// A place in a file's own time, milliseconds: as far as the clock reaches.
 const OFFSET: Kind = count(0, 9_000_000_000_000);
 /// Turns of one conversation.
@@ -219,6 +221,14 @@ options! {
     Entries(&["num-dataset-entries", "num-prompts"], "dataset.entries", count(1, MANY),
         Default::Said("--num-conversations, else --request-count, else 100; every row of an input file"), Group::Dataset,
         "Number of different conversations.");
+    Sampling(&["dataset-sampling-strategy"], "dataset.sampling",
+        Kind::Choice { words: &["sequential", "random", "shuffle"], later: &[] }, Default::Is("sequential"), Group::Dataset,
+        "Which conversation each session takes: the next one, from the first again after the last; any; or each once in a drawn \
+         order, then each once in another. A fixed schedule takes them at their times.");
+    OnTurnError(&["on-turn-error"], "dataset.on_turn_error",
+        Kind::Choice { words: &["continue", "abort_session"], later: &[] }, Default::Is("continue"), Group::Dataset,
+        "What becomes of a conversation whose turn failed: its next turn is sent, behind a message without a reply, or it ends there. \
+         Those that ended early are counted.");
     Corpus(&["prompt-corpus"], "dataset.prompts.corpus", Kind::Choice { words: &["sonnet", "coding", "random"], later: &[] },
         Default::Is("sonnet"), Group::Dataset,
         "What synthetic prompts are made of: words of sonnets; code, logs and talk about them; or tokens of the vocabulary one \
@@ -317,6 +327,31 @@ options! {
     BlockSize(&["isl-block-size", "prompt-input-tokens-block-size", "synthetic-input-tokens-block-size"], "dataset.block_size",
         count(1, TOKENS), Default::Said("512, Mooncake's own"), Group::Dataset,
         "Tokens of a block of a trace, which its hash_ids name.") also(&["dataset.prompts.block_size"]);
+    OnBadRow(&["on-bad-row"], "dataset.on_bad_row", Kind::Choice { words: &["stop", "skip"], later: &[] }, Default::Is("stop"),
+        Group::Dataset,
+        "What becomes of a row of the file that cannot be sent: it is told with its line and nothing is sent, or it is left out and \
+         counted.");
+    DelayCap(&["inter-turn-delay-cap-seconds"], "dataset.inter_turn_delay_cap_seconds", FROM_ZERO, Default::Absent, Group::Dataset,
+        "Longest think time of the file; longer ones are cut down to it, behind --replay-speedup.");
+    IgnoreTraceDelays(&["ignore-trace-delays"], "dataset.ignore_trace_delays", Kind::Bool, Default::Is("false"), Group::Dataset,
+        "Send each later turn of a file's conversations as soon as the turn before it has ended, whatever its delay or timestamp.");
+    ReplaySpeedup(&["replay-speedup"], "dataset.replay_speedup", SPEEDUP, Default::Absent, Group::Dataset,
+        "How many times faster than recorded the file is replayed: timestamps and delays are divided by it. Less than 1 is slower.");
+    IdleGapCap(&["max-idle-gap-cap-seconds"], "dataset.max_idle_gap_cap_seconds", ABOVE_ZERO, Default::Absent, Group::Dataset,
+        "Longest silence between one timestamp and the next over all sessions of a fixed schedule, behind --replay-speedup; longer ones \
+         are cut down to it.");
+    OpenLoopReplay(&["open-loop-replay"], "dataset.open_loop_replay", Kind::Bool, Default::Is("true"), Group::Dataset,
+        "Send later turns of a fixed schedule at their own timestamps, or behind the answer before if that is later. With \
+         --no-open-loop-replay they follow that answer after the time the user took to think: the recorded time from start to start \
+         without duration_e2e_ms, how long the recorded answer took.");
+    OpenLoopStrict(&["open-loop-strict"], "dataset.open_loop_strict", Kind::Bool, Default::Is("false"), Group::Dataset,
+        "Send each row of a fixed schedule at its own timestamp, as a session of one request, whatever became of the rows before it.");
+    SynthesisSpeedup(&["synthesis-speedup-ratio"], "dataset.synthesis.speedup_ratio", SPEEDUP, Default::Is("1"), Group::Dataset,
+        "--replay-speedup by AIPerf's other name, for traces.");
+    SynthesisMaxIsl(&["synthesis-max-isl"], "dataset.synthesis.max_isl", count(1, TOKENS), Default::Absent, Group::Dataset,
+        "Leave out rows of a trace that give a longer input, tokens; they are counted.");
+    SynthesisMaxOsl(&["synthesis-max-osl"], "dataset.synthesis.max_osl", count(1, TOKENS), Default::Absent, Group::Dataset,
+        "Cut output lengths of a trace down to this, tokens.");
     NoFixedSchedule(&["no-fixed-schedule"], "dataset.ignore_timestamps", Kind::Bool, Default::Is("false"), Group::Dataset,
         "Send rows that carry timestamps by the load options in place of their timestamps.");
 

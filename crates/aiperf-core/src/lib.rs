@@ -9,6 +9,7 @@ pub mod conversation;
 pub mod exchange;
 pub mod outcome;
 pub mod plan;
+pub mod rows;
 pub mod secret;
 pub mod spec_decode;
 pub mod text;

@@ -51,6 +51,10 @@ pub struct Plan {
     pub endpoint: EndpointPlan,
     /// What is asked.
     pub dataset: DatasetPlan,
+    /// Which conversation of it each session takes.
+    pub sampling: Sampling,
+    /// What becomes of a session whose turn failed.
+    pub on_turn_error: OnTurnError,
     /// How tokens are counted; `None` when neither prompts nor answers need counting here.
     pub tokenizer: Option<TokenizerPlan>,
     /// Input lengths are those of the request as the tokenizer's chat template renders it.
@@ -257,6 +261,28 @@ pub enum DatasetPlan {
     File(FilePlan),
 }
 
+/// What becomes of a session whose turn failed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OnTurnError {
+    /// Its next turn is sent, behind a message without a reply.
+    #[default]
+    Continue,
+    /// It ends.
+    AbortSession,
+}
+
+/// Which conversation a session takes. Sessions are numbered over the whole run, warm-up included.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Sampling {
+    /// The next one, from the first again after the last.
+    #[default]
+    Sequential,
+    /// Any, by a keyed draw of its own.
+    Random,
+    /// Each once in a drawn order, then each once in another.
+    Shuffle,
+}
+
 /// Markers that keep prompts apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheBustPlan {
@@ -443,6 +469,64 @@ pub struct FilePlan {
     pub entries: Option<usize>,
     /// Rows with timestamps are sent by the phase's own pacing instead.
     pub ignore_timestamps: bool,
+    /// What becomes of a row that cannot be sent.
+    pub bad_rows: BadRows,
+    /// What becomes of the times and lengths of rows.
+    pub replay: ReplayPlan,
+}
+
+/// What becomes of a row of a file that cannot be sent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum BadRows {
+    /// The file is refused.
+    #[default]
+    Stop,
+    /// It is left out and counted.
+    Skip,
+}
+
+/// What becomes of the times and lengths that rows recorded.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ReplayPlan {
+    /// How many times faster than recorded: timestamps and delays are divided by it.
+    pub speedup: f64,
+    /// Longest silence between one recorded start and the next, over all sessions, nanoseconds of replay.
+    pub idle_cap_ns: Option<u64>,
+    /// Longest think time, nanoseconds of replay.
+    pub delay_cap_ns: Option<u64>,
+    /// When later turns are sent.
+    pub turn_times: TurnTimes,
+    /// Rows that give a longer input are left out, tokens.
+    pub max_isl: Option<u64>,
+    /// Output limits of rows are no more than this, tokens.
+    pub max_osl: Option<u64>,
+}
+
+impl Default for ReplayPlan {
+    fn default() -> Self {
+        Self {
+            speedup: 1.0,
+            idle_cap_ns: None,
+            delay_cap_ns: None,
+            turn_times: TurnTimes::Recorded,
+            max_isl: None,
+            max_osl: None,
+        }
+    }
+}
+
+/// When the later turns of a file's conversations are sent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum TurnTimes {
+    /// At their own times, but behind the turn before; or their pause behind that.
+    #[default]
+    Recorded,
+    /// When the user had thought: the recorded time from start to start without that of the answer, behind the answer there is now.
+    BehindAnswers,
+    /// As soon as the turn before has ended.
+    Ignored,
+    /// Each row is a session of its own, at its own time.
+    Alone,
 }
 
 /// The form of a file of prompts.

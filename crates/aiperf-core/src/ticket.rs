@@ -124,6 +124,8 @@ pub struct Ticket {
     pub scheduled_ns: Option<u64>,
     /// When it held its place under every limit and was handed to the transport, monotonic.
     pub dispatched_ns: u64,
+    /// Turns of its session that are not sent because it failed.
+    pub abandoned_turns: u16,
 }
 
 #[cfg(test)]

@@ -29,6 +29,54 @@ pub enum DataError {
         /// The file.
         path: PathBuf,
     },
+    /// A file of which no row can be sent.
+    #[error("{}: none of its {rows} rows can be sent; the first: {first}", path.display())]
+    NoGoodRow {
+        /// The file.
+        path: PathBuf,
+        /// Rows that it has.
+        rows: u64,
+        /// What is wrong with the first.
+        first: Box<DataError>,
+    },
+    /// A file of which every row is longer than wanted.
+    #[error("{}: every row ({rows}) is longer than --synthesis-max-isl allows, so that none is left", path.display())]
+    AllTooLong {
+        /// The file.
+        path: PathBuf,
+        /// Rows that are.
+        rows: u64,
+    },
+    /// A replay of what has no times.
+    #[error(
+        "{}: no row has a 'timestamp' or a 'delay', so there is nothing to replay; drop the options of the replay (--replay-speedup, \
+         --no-open-loop-replay and the like)",
+        path.display()
+    )]
+    NoTimes {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Something that is done to traces alone.
+    #[error("{option} is for traces, whose rows give lengths, and {} is read as {form}; drop it", path.display())]
+    NotATrace {
+        /// The file.
+        path: PathBuf,
+        /// Its form.
+        form: &'static str,
+        /// The option.
+        option: &'static str,
+    },
+    /// Turns that cannot be torn apart.
+    #[error(
+        "--open-loop-strict sends each row as a session of one request, and rows of multi_turn ({}) are turns that follow the answers \
+         before them; drop it",
+        path.display()
+    )]
+    NotAlone {
+        /// The file.
+        path: PathBuf,
+    },
     /// A packed file.
     #[error("{}: is compressed; unpack it first", path.display())]
     Compressed {
@@ -310,6 +358,9 @@ pub enum RowProblem {
     /// A marker for a body that is sent as it is.
     #[error("the row holds a whole body, which is sent as it is: a --cache-bust marker has no place in it")]
     MarkedBody,
+    /// A file that was changed while it was in use.
+    #[error("is not the row that was there when the file was opened")]
+    Changed,
     /// A conversation of nothing.
     #[error("'turns' holds no turn")]
     NoTurns,

@@ -44,7 +44,7 @@ pub use error::{DataError, RowProblem};
 pub use lengths::{GuessErrors, LengthCheck, LengthMiss, check_lengths};
 pub use markers::{MarkerCost, marker, marker_cost};
 pub use rendered::{RenderedCheck, RequestShape, ShapeCheck, check_rendered};
-pub use workload::{Sequential, Visit, Workload, WorkloadFacts, WorkloadKind, repeat_notes};
+pub use workload::{RowFacts, Sampler, Visit, Workload, WorkloadFacts, WorkloadKind, repeat_notes};
 
 /// What a workload takes from the run beside its plan.
 #[derive(Debug, Clone, Copy)]

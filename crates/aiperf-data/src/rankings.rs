@@ -118,6 +118,7 @@ impl Workload for Rankings {
             turns: self.entries as u64,
             most_turns: 1,
             notes: Vec::new(),
+            rows: None,
         }
     }
 }

@@ -396,6 +396,7 @@ impl Workload for Synthetic {
             turns: self.totals.turns,
             most_turns: self.totals.most_turns,
             notes: self.notes.clone(),
+            rows: None,
         }
     }
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use aiperf_core::plan::{
-    ArtifactsPlan, DatasetPlan, EndpointKind, EndpointPlan, ExportLevel, LogLevel, ModelSelection, Plan,
-    RuntimePlan, Ui, VerifyLengths,
+    ArtifactsPlan, DatasetPlan, EndpointKind, EndpointPlan, ExportLevel, LogLevel, ModelSelection,
+    OnTurnError, Plan, RuntimePlan, Sampling, Ui, VerifyLengths,
 };
 use aiperf_core::url::BaseUrl;
 use aiperf_tokens::{ChatTemplate, TemplateClock, Tokenizer};
@@ -142,6 +142,8 @@ pub(crate) fn context() -> OpenContext<'static> {
 /// A plan around a data set.
 pub(crate) fn plan(dataset: DatasetPlan, kind: EndpointKind) -> Plan {
     Plan {
+        sampling: Sampling::Sequential,
+        on_turn_error: OnTurnError::Continue,
         models: vec!["a".into(), "b".into()],
         model_selection: ModelSelection::RoundRobin,
         endpoint: EndpointPlan::new(kind, BaseUrl::parse("http://localhost:1").expect("a good URL")),

@@ -64,6 +64,18 @@ impl FixedSchedule {
         Ok(Self { entries, zero_ns, left_out })
     }
 
+    /// The same sessions at the times of a replay: what was recorded at `t` is due at `replayed(t)`, which never goes backwards. Which
+    /// sessions are in the window stays as it was recorded.
+    #[must_use]
+    pub fn replayed(mut self, replayed: impl Fn(u64) -> u64) -> Self {
+        let zero_ns = replayed(self.zero_ns);
+        for entry in &mut self.entries {
+            entry.offset_ns = replayed(self.zero_ns.saturating_add(entry.offset_ns)).saturating_sub(zero_ns);
+        }
+        self.zero_ns = zero_ns;
+        self
+    }
+
     /// All sessions in the order in which they start; at least one.
     pub fn entries(&self) -> &[ScheduleEntry] {
         &self.entries
@@ -182,6 +194,19 @@ mod tests {
         assert_eq!(entries(&times, window(true, None, Some(300))), [(0, 0), (100, 1), (200, 2)]);
         assert_eq!(entries(&times, window(false, Some(200), None)), [(0, 1), (100, 2), (200, 3)]);
         assert_eq!(entries(&times, window(false, Some(150), Some(300))), [(50, 1), (150, 2)]);
+    }
+
+    #[test]
+    fn a_replay_has_the_sessions_of_the_record() {
+        let times = [100, 200, 300, 400];
+        let replayed = |window| {
+            let schedule = schedule(&times, window).expect("a schedule").replayed(|ns| ns / 10);
+            let turn = schedule.later_ns(7, Some(50 * MS), None, 0);
+            (schedule.entries().iter().map(|e| (e.offset_ns / MS, e.conversation)).collect::<Vec<_>>(), turn)
+        };
+        // A window from 150 to 300 of the record; a later turn at 50 of the replay.
+        assert_eq!(replayed(window(false, Some(150), Some(300))), (vec![(5, 1), (15, 2)], 7 + 35 * MS));
+        assert_eq!(replayed(window(true, None, Some(200))), (vec![(0, 0), (10, 1)], 7 + 40 * MS));
     }
 
     #[test]

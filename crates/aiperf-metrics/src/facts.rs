@@ -69,6 +69,8 @@ pub struct Facts {
     pub finish: Finish,
     /// The server refused it because it is longer than the model's context.
     pub context_overflow: bool,
+    /// Turns of its session that are not sent because it failed.
+    pub abandoned_turns: u16,
     /// Where it belongs.
     pub place: Place,
     /// Its way to the wire and over it.

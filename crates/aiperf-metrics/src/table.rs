@@ -232,6 +232,10 @@ metrics! {
         "Failed + cancelled requests, as AIPerf counts errors; absent when there are none."; derived |c| Some(c.tally().errors()).filter(|n| *n > 0).map(|n| n as f64);
     "context_overflow_count", "Context Overflow Count", "Ctx Overflow"; Requests -> Requests; [ERROR_ONLY NO_RECORDS]; None 0;
         "Failed requests whose error says that the context is too long: it names a context length, a maximum context or a prompt that is too long."; sum |f: &crate::Facts| Some(u64::from(f.context_overflow));
+    "aborted_session_count", "Aborted Sessions", "Aborted"; Count -> Count; [ERROR_ONLY NO_RECORDS OURS]; None 0;
+        "Sessions that ended with a failed turn before their last one (--on-turn-error abort-session)."; sum |f: &crate::Facts| (f.abandoned_turns > 0).then_some(1);
+    "abandoned_turn_count", "Abandoned Turns", "Abandoned"; Requests -> Requests; [ERROR_ONLY NO_RECORDS OURS]; None 0;
+        "Turns of such sessions that were not sent; they are no scheduled requests."; sum |f: &crate::Facts| (f.abandoned_turns > 0).then_some(u64::from(f.abandoned_turns));
     "completed_request_count", "Completed Requests (Success + Error)", "Completed"; Requests -> Requests; [NO_RECORDS]; Main 1075;
         "request_count + error_request_count: requests that came to an end."; derived |c| Some(c.tally().ended()).filter(|n| *n > 0).map(|n| n as f64);
     "request_error_rate", "Request Error Rate", "Err %"; Percent -> Percent; [NO_RECORDS]; Main 1080;

@@ -65,6 +65,7 @@ mod tests {
             correlation_id: Uuid::from_random(2).into(),
             scheduled_ns: Some(1000 * MS),
             dispatched_ns: 1030 * MS,
+            abandoned_turns: 0,
         };
         let span = |from: u64, to: u64| Some((from * MS, to * MS));
         let stamps = Stamps {

@@ -206,6 +206,7 @@ fn metadata() -> Value {
         "finish_reason": text(),
         "server_finish_reason": text(),
         "first_chunk_tokens": whole(),
+        "abandoned_turns": whole(),
     });
     let required = [
         "session_num",
@@ -319,6 +320,7 @@ mod tests {
             outcome: Outcome::Cancelled,
             finish: (Finish::Length, Some("length")),
             first_chunk_tokens: Some(2),
+            abandoned_turns: 3,
             ..sample::meta()
         }
     }

@@ -117,6 +117,9 @@ pub fn summary(report: &Report<'_>) -> Vec<u8> {
     if let Some(network) = report.network {
         serialized(o.key("network_latency"), &network::value(network));
     }
+    if let Some(rows) = report.rows {
+        serialized(o.key("dataset_rows"), rows);
+    }
     if let Some(targets) = report.targets() {
         serialized(o.key("per_url"), &load::without_nulls(load::targets_value(targets)));
     }
@@ -161,6 +164,7 @@ pub fn summary_2(report: &Report<'_>) -> Vec<u8> {
     serialized(o.key("load_health"), &report.load.map(load::value));
     serialized(o.key("per_url"), &report.targets().map(load::targets_value));
     serialized(o.key("network_latency"), &report.network.map(network::value));
+    serialized(o.key("dataset_rows"), &report.rows);
     let analysis = report.analysis;
     serialized(o.key("uncertainty"), &analysis.map(|a| analysis::uncertainty(&a.uncertainty)));
     serialized(o.key("steady_state"), &analysis.map(|a| analysis::steady_state(a, &report.anchor)));

@@ -73,6 +73,8 @@ pub struct Meta<'a> {
     pub finish: (Finish, Option<&'a str>),
     /// Tokens of the first chunk, where ITL is taken without them.
     pub first_chunk_tokens: Option<u64>,
+    /// Turns of its session that are not sent because it failed.
+    pub abandoned_turns: u16,
 }
 
 impl<'a> Meta<'a> {
@@ -114,6 +116,7 @@ impl<'a> Meta<'a> {
             outcome,
             finish: (Finish::Unsaid, None),
             first_chunk_tokens: None,
+            abandoned_turns: ticket.abandoned_turns,
         }
     }
 
@@ -181,6 +184,9 @@ impl<'a> Meta<'a> {
         }
         if let Some(tokens) = self.first_chunk_tokens {
             o.int("first_chunk_tokens", tokens);
+        }
+        if self.abandoned_turns > 0 {
+            o.int("abandoned_turns", self.abandoned_turns.into());
         }
         o.end();
     }
@@ -366,6 +372,7 @@ mod tests {
             correlation_id: Uuid::from_random(2).into(),
             scheduled_ns: Some(900),
             dispatched_ns: 950,
+            abandoned_turns: 0,
         }
     }
 

@@ -1,5 +1,6 @@
 //! Everything a finished run says of itself.
 
+use aiperf_core::rows::RowFacts;
 use aiperf_core::time::ClockAnchor;
 use aiperf_metrics::{Analysis, ErrorGroup, Health, Summary};
 use jiff::Timestamp;
@@ -62,6 +63,8 @@ pub struct Report<'a> {
     pub targets: &'a [TargetResult],
     /// Round trips to the servers, where somebody measured or said how long they take.
     pub network: Option<&'a NetworkLatency>,
+    /// What became of the rows of a file of prompts, where that is not simply all of them.
+    pub rows: Option<&'a RowFacts>,
     /// How far results may be off, the steady part of the run, results by group; `None` when nobody looked.
     pub analysis: Option<&'a Analysis>,
     /// Further hints for the console, one sentence each.

@@ -357,6 +357,7 @@ impl Sample {
             load: Some(&self.load),
             targets: &self.targets,
             network: Some(&self.network),
+            rows: None,
             analysis: Some(&self.analysis),
             notes: &[],
             files: &[
@@ -400,5 +401,6 @@ pub(crate) fn meta() -> Meta<'static> {
         outcome: Outcome::Completed,
         finish: (Finish::Unsaid, None),
         first_chunk_tokens: None,
+        abandoned_turns: 0,
     }
 }

@@ -50,6 +50,7 @@ pub fn summary_schema() -> Value {
         "load_health": crate::load::schema(false),
         "per_url": crate::load::targets_schema(false),
         "network_latency": crate::network::schema(),
+        "dataset_rows": rows(),
         "uncertainty": crate::analysis::uncertainty_schema(false),
         "steady_state": crate::analysis::steady_state_schema(false),
         "breakdown": crate::analysis::breakdown_schema(false),
@@ -185,6 +186,7 @@ pub fn summary_schema_2() -> Value {
         "load_health": {"anyOf": [crate::load::schema(true), {"type": "null"}]},
         "per_url": {"anyOf": [crate::load::targets_schema(true), {"type": "null"}]},
         "network_latency": {"anyOf": [crate::network::schema(), {"type": "null"}]},
+        "dataset_rows": {"anyOf": [rows(), {"type": "null"}]},
         "uncertainty": {"anyOf": [crate::analysis::uncertainty_schema(true), {"type": "null"}]},
         "steady_state": {"anyOf": [crate::analysis::steady_state_schema(true), {"type": "null"}]},
         "breakdown": {"anyOf": [crate::analysis::breakdown_schema(true), {"type": "null"}]},
@@ -203,6 +205,24 @@ fn finishes(all: bool) -> Value {
     let names: Map<String, Value> =
         Finish::ALL.iter().map(|finish| (finish.name().to_owned(), count())).collect();
     if all { closed(names) } else { object(names, &[]) }
+}
+
+/// What became of the rows of a file.
+pub fn rows() -> Value {
+    const COUNTS: [&str; 8] = [
+        "read",
+        "broken",
+        "too_long",
+        "capped_outputs",
+        "capped_delays",
+        "endless_delays",
+        "cut_silences",
+        "cut_silence_ns",
+    ];
+    let count = |name: &&str| ((*name).to_owned(), json!({"type": "integer", "minimum": 0}));
+    let mut keys: Map<String, Value> = COUNTS.iter().map(count).collect();
+    keys.insert("first_broken".to_owned(), json!({"type": "string"}));
+    object(keys, &COUNTS)
 }
 
 /// Failures by where they broke.

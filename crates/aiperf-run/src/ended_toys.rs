@@ -7,7 +7,7 @@ use aiperf_core::exchange::{Exchange, ReadMark, Stamps};
 use aiperf_core::outcome::{CancelReason, Disposition, Failure, FailureKind, Stage};
 use aiperf_core::plan::{
     ArtifactsPlan, DatasetPlan, EndpointKind, EndpointPlan, ExportLevel, LengthPlan, LogLevel,
-    ModelSelection, Plan, RuntimePlan, SyntheticPlan, Ui, VerifyLengths,
+    ModelSelection, OnTurnError, Plan, RuntimePlan, Sampling, SyntheticPlan, Ui, VerifyLengths,
 };
 use aiperf_core::ticket::{Ticket, Uuid};
 use serde_json::Value;
@@ -69,6 +69,7 @@ pub(crate) fn ended(number: u64) -> Ended {
             correlation_id: Uuid::from_random((number / 2).into()).into(),
             scheduled_ns: (turn == 1).then_some(start_ns),
             dispatched_ns: start_ns,
+            abandoned_turns: 0,
         },
         exchange,
         body: prepared.turns[turn as usize].body.clone(),
@@ -110,6 +111,8 @@ pub(crate) fn cancelled(number: u64) -> Ended {
 pub(crate) fn plan(dir: &Path, level: ExportLevel) -> Plan {
     let length = LengthPlan::normal(2.0, 0.0);
     Plan {
+        sampling: Sampling::Sequential,
+        on_turn_error: OnTurnError::Continue,
         models: vec!["m".into()],
         model_selection: ModelSelection::RoundRobin,
         endpoint: EndpointPlan { streaming: true, ..toys::endpoint(EndpointKind::Chat) },

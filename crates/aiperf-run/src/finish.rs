@@ -3,7 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
-use aiperf_core::plan::{NetworkPlan, PhaseKind, Plan};
+use aiperf_core::plan::{BadRows, DatasetPlan, NetworkPlan, PhaseKind, Plan};
+use aiperf_core::rows::RowFacts;
 use aiperf_core::time::ClockAnchor;
 use aiperf_data::{Workload, WorkloadFacts};
 use aiperf_metrics::{DiskProblem, HandOver, Health, Names, PhaseHealth, verdict};
@@ -176,6 +177,7 @@ pub(crate) fn finish(run: Finished<'_>) -> RunEnd {
         })
         .collect();
     let lines: Vec<FileLine<'_>> = shown.iter().map(|(label, path)| FileLine { label, path }).collect();
+    let rows = told_rows(plan, workload);
     let report = Report {
         version: env!("CARGO_PKG_VERSION"),
         benchmark_id: run_id,
@@ -203,6 +205,7 @@ pub(crate) fn finish(run: Finished<'_>) -> RunEnd {
         load: Some(&load),
         targets: &targets,
         network: network.as_ref(),
+        rows: rows.as_ref(),
         analysis: analysis.as_ref(),
         notes: &notes,
         files: &lines,
@@ -313,6 +316,12 @@ fn notes(plan: &Plan, workload: &dyn Workload, profiling: &Numbers, warmed: u64)
     notes
 }
 
+/// What became of the rows of a file, where that is not simply all of them, or somebody asked.
+pub(crate) fn told_rows(plan: &Plan, workload: &dyn Workload) -> Option<RowFacts> {
+    let skips = matches!(&plan.dataset, DatasetPlan::File(set) if set.bad_rows == BadRows::Skip);
+    workload.describe().rows.filter(|rows| skips || rows.is_changed())
+}
+
 /// Which prompts of ours were sent more than once, when `sent` requests were measured behind `warmed` others: none where each
 /// session's own marker keeps it apart.
 fn repeats(plan: &Plan, facts: &WorkloadFacts, sent: u64, warmed: u64) -> Vec<String> {
@@ -326,7 +335,7 @@ fn repeats(plan: &Plan, facts: &WorkloadFacts, sent: u64, warmed: u64) -> Vec<St
     if !is_synthetic(plan) {
         return Vec::new();
     }
-    aiperf_data::repeat_notes(sent, warmed, facts.turns as usize)
+    aiperf_data::repeat_notes(plan.sampling, sent, warmed, facts.turns as usize)
 }
 
 /// Events that were passed over in answers counted as whole.

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use aiperf_core::plan::{
-    CorpusPlan, DatasetPlan, ExportLevel, NetworkPlan, PhaseKind, PhasePlan, Plan, RandomStyle,
-    TokenizerPlan, Ui, VerifyLengths,
+    CorpusPlan, DatasetPlan, ExportLevel, NetworkPlan, OnTurnError, PhaseKind, PhasePlan, Plan, RandomStyle,
+    Sampling, TokenizerPlan, Ui, VerifyLengths,
 };
 use aiperf_core::ticket::Uuid;
 use aiperf_core::time::ClockAnchor;
 use aiperf_core::url::{BaseUrl, Scheme};
-use aiperf_data::{OpenContext, Visit, Workload};
+use aiperf_data::{OpenContext, Sampler, Visit, Workload};
 use aiperf_hub::Download;
 use aiperf_metrics::Capabilities;
 use aiperf_net::{Client, Endpoint};
@@ -210,7 +210,8 @@ impl Job {
         if plan.artifacts.level >= ExportLevel::Records {
             let counting = finish::counting(plan, self.tokenizer.as_deref());
             let tokenizer = self.tokenizer.as_deref().map(Tokenizer::name);
-            let file = RunFile::of(plan, &self.run_id, &anchor, counting, tokenizer);
+            let rows = finish::told_rows(plan, &*self.workload);
+            let file = RunFile::of(plan, &self.run_id, &anchor, counting, tokenizer, rows);
             write_whole(&folder.run_json(), &file.bytes())?;
         }
         let (ended_tx, ended_rx) = handover::spilling(handover::MEMORY, folder.scratch(), reader.needs())?;
@@ -236,6 +237,7 @@ impl Job {
                 urls: urls.clone(),
                 tls: self.tls.clone(),
                 seed: plan.seed,
+                aborts: plan.on_turn_error == OnTurnError::AbortSession,
                 id_key,
                 commands: rx,
                 events: events_tx.clone(),
@@ -260,6 +262,7 @@ impl Job {
         };
         let mut composer = Composer::new(ComposerSetup {
             workload: self.workload.clone(),
+            sampler: self.sampler(),
             endpoint: self.endpoint.clone(),
             counter: self.counter(),
             inputs,
@@ -314,8 +317,12 @@ impl Job {
     fn first(&self) -> usize {
         match self.starts.first() {
             Some(Starts::Schedule(schedule)) => schedule.entries()[0].conversation,
-            _ => 0,
+            _ => self.sampler().entry_for(0),
         }
+    }
+
+    fn sampler(&self) -> Sampler {
+        Sampler::new(self.plan.sampling, self.plan.seed, self.workload.len())
     }
 
     /// Where to send: the simulated server is started here and now.
@@ -397,7 +404,7 @@ impl Job {
     /// Whether some conversation may be sent twice.
     fn repeats(&self) -> bool {
         let planned: Option<u64> = self.plan.phases.iter().map(PhasePlan::most_sessions).sum();
-        planned.is_none_or(|n| n > self.workload.len() as u64)
+        self.plan.sampling == Sampling::Random || planned.is_none_or(|n| n > self.workload.len() as u64)
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use aiperf_core::outcome::CancelReason;
 use aiperf_core::plan::PhasePlan;
-use aiperf_data::Workload;
+use aiperf_data::{Sampler, Workload};
 use aiperf_load::{FixedSchedule, PhaseWindow};
 use tokio::sync::Notify;
 
@@ -68,6 +68,8 @@ pub(crate) struct Users {
     pub mean_turns: u32,
     /// Where their conversations come from.
     pub workload: Arc<dyn Workload>,
+    /// Which of them each session takes.
+    pub sampler: Sampler,
 }
 
 /// A shard's wish that the run stop, seen by the control.

@@ -5,13 +5,14 @@
 //! into `inputs.json`, streamed beside the run. Conversations that will be sent again as they are, are kept up to a byte
 //! budget; beyond it they are made again, since a workload is a function.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
 use aiperf_core::conversation::{ContextMode, Conversation, TurnLength};
 use aiperf_core::plan::{EndpointKind, PhaseKind, Plan};
 use aiperf_core::text::for_terminal;
-use aiperf_data::{Sequential, Visit, Workload};
+use aiperf_data::{Sampler, Visit, Workload};
 use aiperf_load::FixedSchedule;
 use aiperf_net::{Endpoint, Request};
 use bytes::Bytes;
@@ -84,13 +85,15 @@ pub(crate) struct Sessions {
     pub limit: u64,
     /// They belong to a warm-up.
     pub warmup: bool,
-    /// Which conversations they take, in this order and each once; otherwise all of them one after the other, again and again.
+    /// Which conversations they take, in this order and each once; otherwise the sampler says it.
     pub order: Option<Arc<FixedSchedule>>,
 }
 
 /// What a composer is made of.
 pub(crate) struct ComposerSetup {
     pub workload: Arc<dyn Workload>,
+    /// Which conversation each session takes.
+    pub sampler: Sampler,
     pub endpoint: Arc<Endpoint>,
     /// Counts what is sent; `None` when the server's counts are used.
     pub counter: Option<BodyCounter>,
@@ -108,14 +111,14 @@ pub(crate) struct Composer {
     setup: ComposerSetup,
     /// Which conversations are in `inputs.json`: a bit each.
     written: Vec<u64>,
-    kept: Vec<Arc<Prepared>>,
+    kept: HashMap<usize, Arc<Prepared>>,
     kept_bytes: usize,
 }
 
 impl Composer {
     /// A composer that has made nothing yet.
     pub(crate) fn new(setup: ComposerSetup) -> Self {
-        Self { setup, written: Vec::new(), kept: Vec::new(), kept_bytes: 0 }
+        Self { setup, written: Vec::new(), kept: HashMap::new(), kept_bytes: 0 }
     }
 
     /// Fills `ring` with the sessions of a phase. Ends after the last one or when the ring closes.
@@ -145,9 +148,9 @@ impl Composer {
         self.setup.inputs
     }
 
-    /// The conversation that session number `session` of the run takes, where they are taken in order.
+    /// The conversation that session number `session` of the run takes, where no schedule says it.
     pub(crate) fn entry_for(&self, session: u64) -> usize {
-        Sequential::new(self.setup.workload.len()).entry_for(session)
+        self.setup.sampler.entry_for(session)
     }
 
     /// Notes that a conversation is in `inputs.json`; `false` when it was before.
@@ -163,8 +166,8 @@ impl Composer {
 
     /// What the session of `visit` sends, which takes conversation `entry`.
     pub(crate) fn prepared(&mut self, entry: usize, visit: Visit) -> Result<Arc<Prepared>, RunError> {
-        // The first ones are kept, as far as they were taken in order.
-        if let Some(kept) = self.kept.get(entry) {
+        // The first ones are kept.
+        if let Some(kept) = self.kept.get(&entry) {
             return Ok(kept.clone());
         }
         let prepared = Arc::new(self.compose(entry, visit)?);
@@ -175,9 +178,9 @@ impl Composer {
         }
         let bytes = prepared.bytes();
         let is_useful = self.setup.repeats && !self.setup.workload.is_marked();
-        if is_useful && entry == self.kept.len() && self.kept_bytes + bytes <= KEPT_BYTES {
+        if is_useful && self.kept_bytes + bytes <= KEPT_BYTES {
             self.kept_bytes += bytes;
-            self.kept.push(prepared.clone());
+            self.kept.insert(entry, prepared.clone());
         }
         Ok(prepared)
     }

@@ -263,6 +263,7 @@ impl Reader {
             spec_decode: answer.spec_decode.take(),
             finish: answer.finish(),
             place: Place { turn: ticket.turn, model: turn.model, target: ticket.target },
+            abandoned_turns: ticket.abandoned_turns,
             wire: WireFacts::of(&ticket, &exchange),
         };
         if self.per_chunk_usage && outcome == Outcome::Completed {

@@ -146,6 +146,7 @@ pub fn rebuild(dir: &Path, force: bool, screen: Screen) -> Result<Rebuilt, RunEr
         load: None,
         targets: &[],
         network: network.as_ref(),
+        rows: run.dataset_rows.as_ref(),
         analysis: analysis.as_ref(),
         notes: &notes,
         files: &files,

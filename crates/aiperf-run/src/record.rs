@@ -107,6 +107,8 @@ struct Metadata<'a> {
     #[serde(borrow)]
     finish_reason: Option<Cow<'a, str>>,
     first_chunk_tokens: Option<u64>,
+    #[serde(default)]
+    abandoned_turns: u16,
 }
 
 #[derive(Deserialize)]
@@ -298,6 +300,7 @@ pub(crate) fn parse(line: &[u8], counted_here: bool) -> Result<Record, serde_jso
         place: Place { turn: meta.turn_index, ..Place::default() },
         finish: meta.finish_reason.as_deref().and_then(Finish::named).unwrap_or_default(),
         first_chunk_tokens: meta.first_chunk_tokens,
+        abandoned_turns: meta.abandoned_turns,
         spec_decode: line.spec_decode_acceptance.as_ref().and_then(SpecDecodeLine::read),
         wire: line.wire(),
         context_overflow: failure.as_ref().is_some_and(is_context_overflow),

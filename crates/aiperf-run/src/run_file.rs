@@ -2,6 +2,7 @@
 //! be summarised.
 
 use aiperf_core::plan::{EndpointKind, NetworkPlan, Pacing, PhaseKind, Plan, SloPlan};
+use aiperf_core::rows::RowFacts;
 use aiperf_core::time::ClockAnchor;
 use aiperf_metrics::Capabilities;
 use aiperf_report::Counting;
@@ -60,6 +61,9 @@ pub(crate) struct RunFile {
     /// Servers without secrets, where there are several.
     #[serde(default)]
     pub urls: Vec<String>,
+    /// What became of the rows of a file, where that is not simply all of them.
+    #[serde(default)]
+    pub dataset_rows: Option<RowFacts>,
     /// In the order of the plan.
     pub phases: Vec<PhaseFact>,
     /// What the user set, secrets redacted.
@@ -122,6 +126,7 @@ pub fn run_file_schema() -> Value {
         "slice_ns": {"type": ["integer", "null"]},
         "models": texts,
         "urls": texts,
+        "dataset_rows": {"anyOf": [aiperf_report::rows_schema(), {"type": "null"}]},
         "phases": {"type": "array", "items": phase},
         "input_config": {"type": "object"},
     });
@@ -144,6 +149,7 @@ impl RunFile {
         anchor: &ClockAnchor,
         counting: Counting,
         tokenizer: Option<&str>,
+        dataset_rows: Option<RowFacts>,
     ) -> Self {
         let counting = match counting {
             Counting::Rendered => CountingFact::Rendered,
@@ -178,6 +184,7 @@ impl RunFile {
             slice_ns: plan.artifacts.slice_ns,
             models: model_names(plan),
             urls: if plan.endpoint.targets.len() > 1 { target_names(plan) } else { Vec::new() },
+            dataset_rows,
             phases: plan.phases.iter().map(phase).collect(),
             input_config: plan.input_config.clone(),
         }

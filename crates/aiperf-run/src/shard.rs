@@ -20,7 +20,6 @@ use aiperf_core::outcome::CancelReason;
 use aiperf_core::plan::{ConnectionReuse, EndpointPlan, Pacing, UrlStrategy};
 use aiperf_core::ticket::{Ticket, Uuid};
 use aiperf_core::url::BaseUrl;
-use aiperf_data::Sequential;
 use aiperf_load::{Arrivals, Stage, Targets, UserClock, UserSessions, share};
 use aiperf_metrics::ShardHealth;
 use aiperf_net::{Answer, Client, Counters, Endpoint, NetError};
@@ -94,6 +93,8 @@ pub(crate) struct ShardSetup {
     pub urls: Vec<BaseUrl>,
     pub tls: Option<Arc<rustls::ClientConfig>>,
     pub seed: u64,
+    /// A session ends with a failed turn.
+    pub aborts: bool,
     /// Key of the ids of this run: random, so that no two runs share an id.
     pub id_key: u64,
     pub commands: mpsc::UnboundedReceiver<Command>,
@@ -130,12 +131,15 @@ pub(crate) fn run(setup: ShardSetup) -> Result<(), RunError> {
 }
 
 async fn serve(setup: ShardSetup, clients: Vec<Client>) {
-    let ShardSetup { index, shards, endpoint, api, seed, id_key, mut commands, events, ended, .. } = setup;
+    let ShardSetup {
+        index, shards, endpoint, api, seed, aborts, id_key, mut commands, events, ended, ..
+    } = setup;
     let weights = endpoint.targets.iter().map(|target| target.weight);
     let shard = Rc::new(Shard {
         index,
         shards,
         seed,
+        aborts,
         targets: Targets::new(endpoint.url_strategy, weights, seed),
         counts_targets: endpoint.url_strategy == UrlStrategy::LeastInFlight && clients.len() > 1,
         reuse: endpoint.reuse,
@@ -214,6 +218,8 @@ struct Shard {
     index: usize,
     shards: usize,
     seed: u64,
+    /// A session ends with a failed turn.
+    aborts: bool,
     ids: IdSource,
     targets: Targets,
     /// Requests on the wire are counted for each server. All shards touch those counts, so only where they decide.
@@ -332,11 +338,10 @@ fn numbered((session, at_ns): (u64, u64)) -> Arrival {
 
 /// The sessions of users, as they start. Sessions are numbered behind `base` others when they take their conversation.
 fn arrivals_of(users: &Users, base: u64) -> impl Iterator<Item = Arrival> {
-    let Users { per_second, at_once, mean_turns, workload } = users;
+    let Users { per_second, at_once, mean_turns, workload, sampler } = users;
     let clock = UserClock::new(*per_second, *at_once);
-    let order = Sequential::new(workload.len());
     let turns_of = move |session| {
-        u32::try_from(workload.turn_count(order.entry_for(base + session))).unwrap_or(u32::MAX)
+        u32::try_from(workload.turn_count(sampler.entry_for(base + session))).unwrap_or(u32::MAX)
     };
     UserSessions::new(*per_second, *at_once, *mean_turns, turns_of).map(move |next| {
         let user = User { id: next.user, turns: next.turns, clock };
@@ -375,6 +380,11 @@ mod tests {
     impl Alone {
         /// One that talks to `endpoint`.
         pub(super) fn start(endpoint: EndpointPlan) -> Self {
+            Self::start_as(endpoint, false)
+        }
+
+        /// One whose sessions may end with a failed turn.
+        pub(super) fn start_as(endpoint: EndpointPlan, aborts: bool) -> Self {
             let (commands_tx, commands) = mpsc::unbounded_channel();
             let (events_tx, events) = mpsc::unbounded_channel();
             let (ended_tx, ended) = crate::handover::channel();
@@ -387,6 +397,7 @@ mod tests {
                 traces: false,
                 tls: None,
                 seed: 1,
+                aborts,
                 id_key: 1,
                 commands,
                 events: events_tx,
@@ -457,6 +468,7 @@ mod tests {
             index: 0,
             shards: 1,
             seed: 1,
+            aborts: false,
             ids: IdSource { stream: Key::new(1).purpose("run.ids").lane(0), next: Cell::new(0) },
             targets: Targets::new(UrlStrategy::RoundRobin, [1.0], 1),
             counts_targets: false,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use aiperf_core::plan::{Pacing, Plan};
-use aiperf_data::{Visit, Workload};
+use aiperf_data::{Sampler, Visit, Workload};
 use aiperf_load::{FixedSchedule, ScheduleWindow, user_centric};
 
 use crate::error::RunError;
@@ -14,10 +14,11 @@ use crate::phase::{Starts, Users};
 /// # Errors
 /// A schedule of a workload without times; users whose conversations have one turn.
 pub(crate) fn of(plan: &Plan, workload: &Arc<dyn Workload>) -> Result<Vec<Starts>, RunError> {
-    plan.phases.iter().map(|phase| starts(&phase.pacing, workload)).collect()
+    let sampler = Sampler::new(plan.sampling, plan.seed, workload.len());
+    plan.phases.iter().map(|phase| starts(&phase.pacing, workload, sampler)).collect()
 }
 
-fn starts(pacing: &Pacing, workload: &Arc<dyn Workload>) -> Result<Starts, RunError> {
+fn starts(pacing: &Pacing, workload: &Arc<dyn Workload>, sampler: Sampler) -> Result<Starts, RunError> {
     Ok(match pacing {
         Pacing::Concurrency => Starts::Places,
         Pacing::Rate { .. } if workload.describe().most_turns > 1 => Starts::Ticks,
@@ -29,8 +30,9 @@ fn starts(pacing: &Pacing, workload: &Arc<dyn Workload>) -> Result<Starts, RunEr
                 end_ns: *end_offset_ns,
             };
             let id = |index| workload.conversation(index, Visit::default()).map(|c| c.id).unwrap_or_default();
-            let times = |index| workload.start_ns(index);
-            Starts::Schedule(Arc::new(FixedSchedule::new(workload.len(), times, id, &window)?))
+            let times = |index| workload.recorded_ns(index);
+            let recorded = FixedSchedule::new(workload.len(), times, id, &window)?;
+            Starts::Schedule(Arc::new(recorded.replayed(|ns| workload.replayed_ns(ns))))
         }
         Pacing::UserCentric { per_second, users } => {
             let facts = workload.describe();
@@ -39,7 +41,8 @@ fn starts(pacing: &Pacing, workload: &Arc<dyn Workload>) -> Result<Starts, RunEr
                 return Err(RunError::UsersOfOneTurn);
             }
             let workload = workload.clone();
-            Starts::Users(Arc::new(Users { per_second: *per_second, at_once: *users, mean_turns, workload }))
+            let users = Users { per_second: *per_second, at_once: *users, mean_turns, workload, sampler };
+            Starts::Users(Arc::new(users))
         }
     })
 }

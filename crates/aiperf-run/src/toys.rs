@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use aiperf_core::conversation::{ContextMode, Conversation, Turn};
-use aiperf_core::plan::{EndpointKind, EndpointPlan, Pacing, PhaseKind, PhasePlan};
+use aiperf_core::plan::{EndpointKind, EndpointPlan, Pacing, PhaseKind, PhasePlan, Sampling};
 use aiperf_core::url::BaseUrl;
-use aiperf_data::{DataError, Visit, Workload, WorkloadFacts, WorkloadKind};
+use aiperf_data::{DataError, Sampler, Visit, Workload, WorkloadFacts, WorkloadKind};
 use aiperf_load::PhaseWindow;
 use aiperf_net::Endpoint;
 use aiperf_tokens::{ChatTemplate, SpecialTokens, Tokenizer};
@@ -91,6 +91,7 @@ impl Workload for Breaking {
             turns: self.good as u64,
             most_turns: 1,
             notes: Vec::new(),
+            rows: None,
         }
     }
 }
@@ -103,6 +104,7 @@ pub(crate) fn composer(good: usize, then: Then) -> Composer {
 /// What makes a composer over `workload` for chat, without tokenizer and files.
 pub(crate) fn composer_setup(workload: Arc<dyn Workload>) -> ComposerSetup {
     ComposerSetup {
+        sampler: Sampler::new(Sampling::Sequential, 0, workload.len()),
         workload,
         endpoint: Arc::new(Endpoint::new(&endpoint(EndpointKind::Chat))),
         counter: None,
@@ -172,6 +174,7 @@ impl Workload for Given {
             turns: self.conversations.iter().map(|c| c.turns.len() as u64).sum(),
             most_turns: self.conversations.iter().map(|c| c.turns.len()).max().unwrap_or(0),
             notes: Vec::new(),
+            rows: None,
         }
     }
 }

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use aiperf_core::plan::{
-    CorpusPlan, DatasetPlan, FileFormat, FilePlan, LengthPlan, LengthsPlan, PhaseKind, RandomStyle,
-    SyntheticPlan, WindowPlan,
+    BadRows, CorpusPlan, DatasetPlan, FileFormat, FilePlan, LengthPlan, LengthsPlan, Pacing, PhaseKind,
+    PhasePlan, RandomStyle, ReplayPlan, Sampling, SyntheticPlan, TurnTimes, WindowPlan,
 };
 
 use super::{Resolver, how};
@@ -51,7 +51,116 @@ const SYNTHETIC: &[Id] = &[
     Id::QueryTokensShape,
 ];
 
+/// What is done with the times that rows recorded.
+pub(super) const REPLAY: &[Id] = &[
+    Id::DelayCap,
+    Id::IgnoreTraceDelays,
+    Id::ReplaySpeedup,
+    Id::IdleGapCap,
+    Id::OpenLoopReplay,
+    Id::OpenLoopStrict,
+];
+
+/// What is done with traces alone.
+const TRACE: &[Id] = &[Id::SynthesisSpeedup, Id::SynthesisMaxIsl, Id::SynthesisMaxOsl];
+
 impl Resolver<'_> {
+    /// What becomes of the times and lengths of rows.
+    fn replay(&mut self, format: FileFormat) -> ReplayPlan {
+        if format == FileFormat::RawPayload {
+            for id in REPLAY.iter().chain(TRACE) {
+                self.exclude(
+                    *id,
+                    Id::DatasetFormat,
+                    "bodies of raw_payload have neither times nor lengths; drop one of the two",
+                );
+            }
+        } else if !matches!(format, FileFormat::Mooncake | FileFormat::Detect) {
+            for id in TRACE {
+                self.needs(
+                    *id,
+                    "--custom-dataset-type mooncake_trace",
+                    "it is for traces, whose rows give lengths",
+                );
+            }
+        }
+        self.exclude(
+            Id::SynthesisSpeedup,
+            Id::ReplaySpeedup,
+            "both say how much faster the file is replayed; keep one",
+        );
+        let is_closed = self.settings.switch(Id::OpenLoopReplay) == Some(false);
+        let is_strict = self.settings.is_on(Id::OpenLoopStrict);
+        let is_ignored = self.settings.is_on(Id::IgnoreTraceDelays);
+        if is_closed && is_strict {
+            self.exclude(
+                Id::OpenLoopStrict,
+                Id::OpenLoopReplay,
+                "rows are sent at their own times or behind answers; keep one",
+            );
+        }
+        if is_ignored && (is_closed || is_strict) {
+            let other = if is_closed { Id::OpenLoopReplay } else { Id::OpenLoopStrict };
+            self.exclude(
+                Id::IgnoreTraceDelays,
+                other,
+                "the one leaves out the times of later turns and the other keeps to them; keep one",
+            );
+        }
+        if is_ignored {
+            self.exclude(
+                Id::DelayCap,
+                Id::IgnoreTraceDelays,
+                "without think times there is nothing to limit; keep one",
+            );
+        }
+        for id in [Id::IdleGapCap, Id::OpenLoopStrict] {
+            if self.settings.is_on(Id::NoFixedSchedule) {
+                self.exclude(
+                    id,
+                    Id::NoFixedSchedule,
+                    "the one is about timestamps and the other leaves them out; keep one",
+                );
+            }
+        }
+        let seconds = |id: Id| self.settings.float(id).map(aiperf_core::time::seconds_to_ns);
+        ReplayPlan {
+            speedup: self
+                .settings
+                .float(Id::ReplaySpeedup)
+                .unwrap_or_else(|| self.settings.float_or_default(Id::SynthesisSpeedup)),
+            idle_cap_ns: seconds(Id::IdleGapCap),
+            delay_cap_ns: seconds(Id::DelayCap),
+            turn_times: if is_strict {
+                TurnTimes::Alone
+            } else if is_closed {
+                TurnTimes::BehindAnswers
+            } else if is_ignored {
+                TurnTimes::Ignored
+            } else {
+                TurnTimes::Recorded
+            },
+            max_isl: self.settings.int(Id::SynthesisMaxIsl),
+            max_osl: self.settings.int(Id::SynthesisMaxOsl),
+        }
+    }
+
+    /// Silences and rows that go alone are those of a schedule.
+    pub(super) fn replay_needs_schedule(&mut self, phases: &[PhasePlan]) {
+        if !phases.iter().any(|phase| matches!(phase.pacing, Pacing::FixedSchedule { .. }))
+            && self.settings.has(Id::InputFile)
+        {
+            self.needs(
+                Id::IdleGapCap,
+                "--fixed-schedule",
+                "silences are those between the timestamps of the rows",
+            );
+            if self.settings.is_on(Id::OpenLoopStrict) {
+                self.needs(Id::OpenLoopStrict, "--fixed-schedule", "rows are sent at their own timestamps");
+            }
+        }
+    }
+
     pub(super) fn dataset(&mut self) -> Option<DatasetPlan> {
         let osl = self.osl();
         let osl = self.limited(osl);
@@ -65,6 +174,10 @@ impl Resolver<'_> {
             }
             self.needs(Id::DatasetFormat, "--input-file", "it says what form the file has");
             self.needs(Id::BlockSize, "--input-file", "it says how long the blocks of a trace are");
+            self.needs(Id::OnBadRow, "--input-file", "it is about the rows of a file");
+            for id in REPLAY.iter().chain(TRACE) {
+                self.needs(*id, "--input-file", "it is about what the rows of a file recorded");
+            }
             return Some(DatasetPlan::Synthetic(self.synthetic(osl)));
         };
         if let (Some(("synthetic", first)), Some(second)) = (declared, self.place(Id::InputFile)) {
@@ -111,7 +224,21 @@ impl Resolver<'_> {
             block: self.settings.int(Id::BlockSize).map(|n| n as usize),
             entries: self.settings.int(Id::Entries).map(|n| usize::try_from(n).unwrap_or(usize::MAX)),
             ignore_timestamps: self.settings.is_on(Id::NoFixedSchedule),
+            bad_rows: match self.settings.text_or_default(Id::OnBadRow).as_str() {
+                "skip" => BadRows::Skip,
+                _ => BadRows::Stop,
+            },
+            replay: self.replay(format),
         }))
+    }
+
+    /// Which conversation of the data set each session takes.
+    pub(super) fn sampling(&self) -> Sampling {
+        match self.settings.text_or_default(Id::Sampling).as_str() {
+            "random" => Sampling::Random,
+            "shuffle" => Sampling::Shuffle,
+            _ => Sampling::Sequential,
+        }
     }
 
     fn synthetic(&mut self, osl: Option<LengthPlan>) -> SyntheticPlan {

@@ -17,7 +17,7 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use aiperf_core::plan::{
-    EndpointPlan, LogLevel, ModelSelection, PhasePlan, Plan, RuntimePlan, TokenizerPlan, Ui,
+    EndpointPlan, LogLevel, ModelSelection, OnTurnError, PhasePlan, Plan, RuntimePlan, TokenizerPlan, Ui,
 };
 use aiperf_core::url::Scheme;
 use serde_json::Value as Json;
@@ -52,10 +52,16 @@ impl<'a> Resolver<'a> {
         let model_selection = self.model_selection(models.len());
         let endpoint = self.endpoint();
         let dataset = self.dataset();
+        let sampling = self.sampling();
+        let on_turn_error = match self.settings.text_or_default(Id::OnTurnError).as_str() {
+            "abort_session" => OnTurnError::AbortSession,
+            _ => OnTurnError::Continue,
+        };
         let system_prompt = self.system_prompt();
         let chat_template = self.chat_template();
         let verify_lengths = self.verify_lengths();
         let (phases, told): (Vec<PhasePlan>, Vec<Json>) = self.phases().into_iter().unzip();
+        self.replay_needs_schedule(&phases);
         let cache_bust = self.cache_bust(&phases);
         let slos = self.slos();
         let artifacts = self.artifacts(&models, &phases);
@@ -69,6 +75,8 @@ impl<'a> Resolver<'a> {
             model_selection,
             endpoint,
             dataset,
+            sampling,
+            on_turn_error,
             tokenizer,
             chat_template,
             system_prompt,

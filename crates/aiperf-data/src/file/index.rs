@@ -15,6 +15,8 @@ pub(crate) struct Rows {
     end: u64,
     /// Where lines without a row lie before a row: (row, how many so far).
     gaps: Vec<(usize, u64)>,
+    /// Where something else lies behind a row: (row, its end).
+    ends: Vec<(usize, u64)>,
 }
 
 impl Rows {
@@ -23,6 +25,9 @@ impl Rows {
         let gap = line - 1 - self.starts.len() as u64;
         if gap > self.gaps.last().map_or(0, |(_, gap)| *gap) {
             self.gaps.push((self.starts.len(), gap));
+        }
+        if start != self.end && !self.starts.is_empty() {
+            self.ends.push((self.starts.len() - 1, self.end));
         }
         self.starts.push(start);
         self.end = end;
@@ -40,9 +45,13 @@ impl Rows {
         row as u64 + 1 + gap
     }
 
-    /// The bytes of a row: its line, perhaps with blank lines behind it.
+    /// The bytes of a row.
     pub(crate) fn bytes(&self, row: usize) -> Range<u64> {
-        self.starts[row]..self.starts.get(row + 1).copied().unwrap_or(self.end)
+        let end = match self.ends.binary_search_by_key(&row, |(at, _)| *at) {
+            Ok(i) => self.ends[i].1,
+            Err(_) => self.starts.get(row + 1).copied().unwrap_or(self.end),
+        };
+        self.starts[row]..end
     }
 }
 
@@ -128,20 +137,27 @@ impl Grouper {
         if self.sessions.is_empty() { self.rows } else { self.turns.len() }
     }
 
-    /// The conversation of the row that was added last.
-    pub(crate) fn last(&self) -> usize {
-        self.of_row.last().copied().unwrap_or_else(|| self.rows.saturating_sub(1))
+    /// The conversation that the next row goes on with, if it is of `session`; an error if that can take no more.
+    pub(crate) fn goes_on(&self, session: Option<&str>) -> Result<Option<usize>, RowProblem> {
+        let Some((session, at)) = session.and_then(|session| Some((session, *self.sessions.get(session)?)))
+        else {
+            return Ok(None);
+        };
+        if self.turns[at] as usize >= MOST_TURNS {
+            return Err(RowProblem::TooManyTurns { session: session.to_owned(), max: MOST_TURNS });
+        }
+        Ok(Some(at))
     }
 
-    /// Adds the next row.
-    pub(crate) fn push(&mut self, session: Option<String>) -> Result<(), RowProblem> {
+    /// Adds the next row, which goes on with its session as [`Self::goes_on`] allows.
+    pub(crate) fn push(&mut self, session: Option<String>) {
         let row = self.rows;
         self.rows += 1;
         let Some(session) = session else {
             if !self.sessions.is_empty() {
                 self.begin(false);
             }
-            return Ok(());
+            return;
         };
         if self.sessions.is_empty() {
             self.of_row = (0..row).collect();
@@ -151,14 +167,10 @@ impl Grouper {
         if let Some(at) = self.sessions.get(&session) {
             self.of_row.push(*at);
             self.turns[*at] += 1;
-            if self.turns[*at] as usize > MOST_TURNS {
-                return Err(RowProblem::TooManyTurns { session, max: MOST_TURNS });
-            }
         } else {
             let at = self.begin(true);
             self.sessions.insert(session, at);
         }
-        Ok(())
     }
 
     fn begin(&mut self, named: bool) -> usize {
@@ -208,14 +220,14 @@ mod tests {
             rows.push(line, start, start + 10);
         }
         assert_eq!([0, 1, 2, 3].map(|r| rows.line(r)), [1, 4, 5, 9]);
-        assert_eq!([0, 1, 2, 3].map(|r| rows.bytes(r)), [0..30, 30..40, 40..90, 90..100]);
+        assert_eq!([0, 1, 2, 3].map(|r| rows.bytes(r)), [0..10, 30..40, 40..50, 90..100]);
     }
 
     #[test]
     fn sessions_keep_the_order_of_their_first_row() {
         let mut grouper = Grouper::default();
         for session in [None, Some("a"), None, Some("b"), Some("a"), None, Some("b"), Some("a")] {
-            grouper.push(session.map(str::to_owned)).expect("few turns");
+            grouper.push(session.map(str::to_owned));
         }
         let groups = grouper.finish(None);
         let got: Vec<_> = (0..groups.len()).map(|i| groups.conversation(i)).collect();
@@ -229,10 +241,12 @@ mod tests {
     fn a_session_has_an_end() {
         let mut grouper = Grouper::default();
         for _ in 0..MOST_TURNS {
-            grouper.push(Some("a".into())).expect("still numbered");
+            assert!(grouper.goes_on(Some("a")).is_ok());
+            grouper.push(Some("a".into()));
         }
         let problem = RowProblem::TooManyTurns { session: "a".into(), max: 65_535 };
-        assert_eq!(grouper.push(Some("a".into())), Err(problem));
+        assert_eq!(grouper.goes_on(Some("a")), Err(problem));
+        assert_eq!((grouper.goes_on(Some("b")), grouper.goes_on(None)), (Ok(None), Ok(None)));
     }
 
     proptest! {
@@ -244,7 +258,7 @@ mod tests {
         ) {
             let mut grouper = Grouper::default();
             for session in &sessions {
-                grouper.push(session.clone()).expect("few turns");
+                grouper.push(session.clone());
             }
             let groups = grouper.finish(most);
             let mut seen = std::collections::BTreeSet::new();

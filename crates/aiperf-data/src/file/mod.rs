@@ -11,7 +11,10 @@ mod record;
 mod records;
 mod row;
 mod scan;
+mod shaping;
 mod starts;
+mod timeline;
+mod told;
 
 pub(crate) use detect::form_of;
 pub(crate) use raw_payload::RawPayloads;

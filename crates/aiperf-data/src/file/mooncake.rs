@@ -7,7 +7,7 @@ use aiperf_core::plan::EndpointKind;
 use serde_json::{Map, Value};
 
 use super::record::Record;
-use super::row::{Placed, Row, broken, length, shown, string, time};
+use super::row::{Placed, Row, length, pause, read, shown, string, time};
 use crate::Blocks;
 use crate::error::RowProblem;
 
@@ -34,9 +34,7 @@ impl Made {
 
 /// Reads a line for requests of the type `api` and blocks of `size` tokens.
 pub(super) fn parse(line: &[u8], api: EndpointKind, size: usize) -> Result<Record, Placed> {
-    let text = std::str::from_utf8(line).map_err(|e| (Some(e.valid_up_to() + 1), RowProblem::NotUtf8))?;
-    let value = serde_json::from_str(text).map_err(|e| broken(&e))?;
-    record(value, api, size).map_err(|problem| (None, problem))
+    record(read(line)?, api, size).map_err(|problem| (None, problem))
 }
 
 fn record(value: Value, api: EndpointKind, size: usize) -> Result<Record, RowProblem> {
@@ -70,7 +68,8 @@ fn record(value: Value, api: EndpointKind, size: usize) -> Result<Record, RowPro
             },
             "output_length" => row.output_length = Some(length("output_length", &value)?),
             "timestamp" => row.at_ns = Some(time("timestamp", &value)?),
-            "delay" => row.delay_ns = Some(time("delay", &value)?),
+            "delay" => (row.delay_ns, row.endless_delay) = pause(&value)?,
+            "duration_e2e_ms" => row.latency_ns = Some(time("duration_e2e_ms", &value)?),
             "session_id" => record.session_id = Some(name(value)?).filter(|s| !s.is_empty()),
             "extra" => match value {
                 Value::Object(extra) => row.extra = extra,
@@ -170,9 +169,18 @@ struct Seen {
 }
 
 impl Histories {
-    /// Takes in the next row of conversation `at`; a new one is the next number.
-    pub(super) fn push(&mut self, at: usize, row: &Row, size: usize) -> Result<(), RowProblem> {
-        let is_whole = row.made.is_none() && row.texts.is_empty();
+    /// Whether a row may go on with conversation `at`.
+    pub(super) fn check(&self, at: Option<usize>, row: &Row) -> Result<(), RowProblem> {
+        let before = at.and_then(|at| self.seen.get(at));
+        if before.is_some_and(|seen| seen.is_whole != is_whole(row)) {
+            return Err(RowProblem::MixedRows);
+        }
+        Ok(())
+    }
+
+    /// Takes in the next row of conversation `at`, which was checked; a new one is the next number.
+    pub(super) fn push(&mut self, at: usize, row: &Row, size: usize) {
+        let is_whole = is_whole(row);
         let (tokens, ids) = row.made.as_ref().map_or((0, &[][..]), |made| (made.tokens, &made.ids[..]));
         let blocks = ids.len().min(tokens / size);
         let now = Seen {
@@ -185,11 +193,8 @@ impl Histories {
         };
         let Some(last) = self.seen.get_mut(at) else {
             self.seen.push(now);
-            return Ok(());
+            return;
         };
-        if last.is_whole != is_whole {
-            return Err(RowProblem::MixedRows);
-        }
         let goes_on = last.blocks > 0
             && last.blocks <= ids.len()
             && last.tokens <= tokens
@@ -199,7 +204,6 @@ impl Histories {
             before => before,
         };
         *last = Seen { history, rows: last.rows.saturating_add(1), ..now };
-        Ok(())
     }
 
     /// Of conversation `at`.
@@ -209,6 +213,11 @@ impl Histories {
             history => history,
         })
     }
+}
+
+/// Whether a row says all of its request.
+const fn is_whole(row: &Row) -> bool {
+    row.made.is_none() && row.texts.is_empty()
 }
 
 fn digest(ids: &[u64]) -> u64 {
@@ -302,7 +311,7 @@ mod tests {
         let told = |rows: &[Row]| {
             let mut histories = Histories::default();
             for row in rows {
-                histories.push(0, row, 16).expect("they go together");
+                histories.push(0, row, 16);
             }
             histories.of(0)
         };
@@ -316,7 +325,8 @@ mod tests {
         let body = Row { payload: Some(b"{}".to_vec()), ..Row::default() };
         assert_eq!(told(&[body.clone(), body.clone()]), History::Whole);
         let mut histories = Histories::default();
-        histories.push(0, &body, 16).expect("the first");
-        assert!(matches!(histories.push(0, &made(5, &[]), 16), Err(RowProblem::MixedRows)));
+        histories.push(0, &body, 16);
+        assert_eq!(histories.check(Some(0), &made(5, &[])), Err(RowProblem::MixedRows));
+        assert_eq!((histories.check(Some(0), &body), histories.check(None, &made(5, &[]))), (Ok(()), Ok(())));
     }
 }

@@ -17,9 +17,10 @@ use serde_json::value::RawValue;
 use super::index::{MOST_TURNS, Rows};
 use super::lines;
 use super::row::{Placed, broken, shown};
+use super::told::{self, BadRows, LongPause};
 use crate::error::{DataError, RowProblem};
 use crate::models::Models;
-use crate::workload::{Visit, Workload, WorkloadFacts, WorkloadKind};
+use crate::workload::{RowFacts, Visit, Workload, WorkloadFacts, WorkloadKind};
 
 /// Fields that limit the answer, in the order in which AIPerf looks for them.
 const LIMITS: [&str; 4] = ["max_completion_tokens", "max_tokens", "max_output_tokens", "max_new_tokens"];
@@ -33,6 +34,7 @@ pub(crate) struct RawPayloads {
     len: usize,
     models: Models,
     notes: Vec<String>,
+    facts: RowFacts,
 }
 
 /// A file of bodies.
@@ -90,11 +92,16 @@ impl RawPayloads {
         let field = needed(plan.endpoint.kind);
         let (mut files, mut before) = (Vec::new(), 0);
         let mut streams = Streams::default();
+        let (mut bad, mut facts) = (BadRows::new(set.bad_rows), RowFacts::default());
         for path in paths {
             let file = lines::open(&path)?;
             let mut rows = Rows::default();
             lines::each(&path, &file, |line| {
-                let body = Body::parse(line.row(), field).map_err(|placed| line.error(&path, placed))?;
+                facts.read += 1;
+                let body = match Body::parse(line.row(), field) {
+                    Ok(body) => body,
+                    Err(placed) => return bad.push(line.error(&path, placed)),
+                };
                 streams.note(body.streams, &path, line.number);
                 rows.push(line.number, line.start, line.end);
                 if is_folder && rows.len() > MOST_TURNS {
@@ -112,16 +119,20 @@ impl RawPayloads {
                 before += turns;
             }
         }
+        bad.enter(&mut facts);
         if files.is_empty() {
-            return Err(DataError::EmptyFile { path: set.path.clone() });
+            return Err(bad.nothing_left(&set.path, facts.read));
         }
+        let mut notes = told::notes(&facts, LongPause::default(), &set.path);
+        notes.extend(streams.note_for(plan.endpoint.streaming));
         let all = if is_folder { files.len() } else { before };
         Ok(Self {
             len: set.entries.map_or(all, |most| most.min(all)),
             files,
             is_folder,
             models: Models::new(plan)?,
-            notes: streams.note_for(plan.endpoint.streaming).into_iter().collect(),
+            notes,
+            facts,
         })
     }
 
@@ -245,6 +256,7 @@ impl Workload for RawPayloads {
             turns: turns.clone().sum::<usize>() as u64,
             most_turns: turns.max().unwrap_or(0),
             notes: self.notes.clone(),
+            rows: Some(self.facts.clone()),
         }
     }
 }
@@ -253,7 +265,7 @@ impl Workload for RawPayloads {
 mod tests {
     use std::sync::Arc;
 
-    use aiperf_core::plan::{CorpusPlan, DatasetPlan, FileFormat};
+    use aiperf_core::plan::{CorpusPlan, DatasetPlan, FileFormat, ReplayPlan};
     use proptest::prelude::*;
 
     use super::*;
@@ -277,6 +289,8 @@ mod tests {
             block: None,
             entries,
             ignore_timestamps: false,
+            bad_rows: aiperf_core::plan::BadRows::Stop,
+            replay: ReplayPlan::default(),
         };
         let mut plan = plan(DatasetPlan::File(set), kind);
         plan.endpoint.streaming = streaming;
@@ -390,6 +404,33 @@ mod tests {
                 .to_string()
                 .contains("No such file")
         );
+    }
+
+    #[test]
+    fn bad_rows_are_left_out_where_that_is_wanted() {
+        let folder = folder(&[("a.jsonl", "{\"n\":1}\nno\n{\"n\":2}\n[1]\n\n{\"n\":3}")]);
+        let path = folder.path().join("a.jsonl");
+        let set = FilePlan {
+            path: path.clone(),
+            format: FileFormat::RawPayload,
+            osl: None,
+            corpus: CorpusPlan::Sonnet,
+            block: None,
+            entries: None,
+            ignore_timestamps: false,
+            bad_rows: aiperf_core::plan::BadRows::Skip,
+            replay: ReplayPlan::default(),
+        };
+        let open = |set| crate::open(&plan(DatasetPlan::File(set), EndpointKind::Raw), None, context());
+        let workload = open(set.clone()).expect("some rows are good");
+        assert_eq!(bodies(&*workload), [["{\"n\":1}"], ["{\"n\":2}"], ["{\"n\":3}"]]);
+        let facts = workload.describe();
+        let rows = facts.rows.expect("it is a file");
+        assert_eq!((rows.read, rows.broken), (5, 2));
+        assert!(rows.first_broken.expect("the first").contains("a.jsonl:2:"), "{:?}", facts.notes);
+        std::fs::write(&path, "no\n[1]\n").expect("written");
+        let message = open(set).expect_err("no row is good").to_string();
+        assert!(message.contains("none of its 2 rows can be sent; the first: "), "{message}");
     }
 
     #[test]

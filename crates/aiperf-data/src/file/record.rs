@@ -5,7 +5,7 @@ use aiperf_core::plan::EndpointKind;
 use serde_json::Value;
 
 use super::mooncake;
-use super::row::{Placed, Row, broken, shown, string};
+use super::row::{Placed, Row, read, shown, string};
 use crate::error::RowProblem;
 use crate::workload::WorkloadKind;
 
@@ -50,6 +50,11 @@ impl Form {
         }
     }
 
+    /// A recording of requests, whose rows say lengths.
+    pub(super) const fn is_trace(self) -> bool {
+        matches!(self, Self::Mooncake { .. })
+    }
+
     /// Reads a line without its line end, for requests of the type `api`.
     pub(super) fn parse(self, line: &[u8], api: EndpointKind) -> Result<Record, Placed> {
         match self {
@@ -59,12 +64,7 @@ impl Form {
                 let (session_id, unknown) = (row.session_id.take(), std::mem::take(&mut row.unknown));
                 Ok(Record { session_id, turns: vec![row], unknown })
             }
-            Self::MultiTurn => {
-                let line = std::str::from_utf8(line)
-                    .map_err(|e| (Some(e.valid_up_to() + 1), RowProblem::NotUtf8))?;
-                let value = serde_json::from_str(line).map_err(|e| broken(&e))?;
-                turns_of(value).map_err(|problem| (None, problem))
-            }
+            Self::MultiTurn => turns_of(read(line)?).map_err(|problem| (None, problem)),
         }
     }
 }

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use aiperf_core::conversation::{ContextMode, Conversation, Marker, Turn, TurnLength};
-use aiperf_core::plan::{EndpointKind, FilePlan, LengthPlan, Plan};
+use aiperf_core::plan::{EndpointKind, FilePlan, LengthPlan, Plan, TurnTimes};
 use aiperf_rng::{Key, Stream};
 use aiperf_tokens::Tokenizer;
 use serde_json::{Map, Value, json};
@@ -22,14 +22,16 @@ use super::mooncake::History;
 use super::record::{Form, Record};
 use super::row::Row;
 use super::scan::{LengthsSeen, Scan, SeenRow};
+use super::shaping::{Pauses, Shaping};
 use super::starts::Starts;
+use super::timeline::Timeline;
 use crate::OpenContext;
 use crate::blocks::{BlockTexts, Blocks};
 use crate::error::{DataError, RowProblem};
 use crate::markers::Marking;
 use crate::models::Models;
 use crate::spread::draw_length;
-use crate::workload::{Visit, Workload, WorkloadFacts};
+use crate::workload::{RowFacts, Visit, Workload, WorkloadFacts};
 
 /// Conversations of a checked file.
 #[derive(Debug)]
@@ -60,6 +62,11 @@ pub(crate) struct RecordFile {
     begins: Starts,
     is_timed: bool,
     ignore_timestamps: bool,
+    shaping: Shaping,
+    timeline: Timeline,
+    /// Of each row its number in its session, where each is a session of its own.
+    ordinals: Vec<u32>,
+    facts: RowFacts,
 }
 
 /// What texts of a length are made with.
@@ -127,14 +134,17 @@ impl RecordFile {
         if set.entries == Some(0) {
             return Err(DataError::NoEntries);
         }
+        check_shape(set, form)?;
         let path = set.path.clone();
         let file = lines::open(&path)?;
         let marking = plan.cache_bust.as_ref().map(|plan| Marking::new(plan, context.run_id));
-        let mut scan = Scan::new(&path, form, set.ignore_timestamps, plan.endpoint.kind, marking.is_some());
+        let mut scan = Scan::new(&path, form, set, plan.endpoint.kind, marking.is_some());
         scan.whole(&file)?;
+        let timeline = scan.timeline();
         let notes = scan.notes();
         let histories = scan.histories();
         let Scan { rows, grouper, replaces_messages, begins, is_timed, seen, lengths, .. } = scan;
+        let (shaping, ordinals, facts) = (scan.shaping, scan.ordinals, scan.facts);
         let texts = lengths
             .map(|LengthsSeen { block, scope }| {
                 let tokenizer = tokenizer.ok_or(DataError::NoTokenizerForTrace)?;
@@ -177,6 +187,10 @@ impl RecordFile {
             begins,
             is_timed,
             ignore_timestamps: set.ignore_timestamps,
+            shaping,
+            timeline,
+            ordinals,
+            facts,
         })
     }
 
@@ -196,9 +210,11 @@ impl RecordFile {
             file.seek(SeekFrom::Start(bytes.start)).map_err(read)?;
             file.read_exact(&mut line).map_err(read)?;
         }
-        self.form
-            .parse(line.trim_ascii(), self.api)
-            .map_err(|placed| lines::placed_error(&self.path, self.rows.line(row), placed))
+        let placed = |placed| lines::placed_error(&self.path, self.rows.line(row), placed);
+        let mut record = self.form.parse(line.trim_ascii(), self.api).map_err(placed)?;
+        // What was taken in when it was opened may have been changed since.
+        self.shaping.shape(&mut record).ok_or_else(|| placed((None, RowProblem::Changed)))?;
+        Ok(record)
     }
 
     fn turn(&self, row: Row, number: u64) -> Result<Turn, DataError> {
@@ -279,6 +295,19 @@ impl RecordFile {
     }
 }
 
+/// Whether the plan asks of rows only what a form has.
+fn check_shape(set: &FilePlan, form: Form) -> Result<(), DataError> {
+    let (path, form_name) = (|| set.path.clone(), form.kind().name());
+    if !form.is_trace() && set.replay.max_isl.or(set.replay.max_osl).is_some() {
+        let option = if set.replay.max_isl.is_some() { "--synthesis-max-isl" } else { "--synthesis-max-osl" };
+        return Err(DataError::NotATrace { path: path(), form: form_name, option });
+    }
+    if form == Form::MultiTurn && set.replay.turn_times == TurnTimes::Alone {
+        return Err(DataError::NotAlone { path: path() });
+    }
+    Ok(())
+}
+
 impl Workload for RecordFile {
     fn len(&self) -> usize {
         self.groups.len()
@@ -295,9 +324,13 @@ impl Workload for RecordFile {
         let (mut id, mut system) = (None, self.system.clone());
         let context = self.context(index);
         let mut grown = (self.histories.get(index) == Some(&History::Grows)).then(Grown::default);
+        let mut pauses = Pauses::default();
         for row in rows {
             let record = self.record(row)?;
-            id = id.or(record.session_id);
+            let ordinal = self.ordinals.get(row);
+            let of_row =
+                record.session_id.map(|id| ordinal.map_or_else(|| id.clone(), |k| format!("{id}#{k}")));
+            id = id.or(of_row);
             for mut row in record.turns {
                 if std::mem::take(&mut instructs) {
                     let own = row.texts.join("\n");
@@ -311,6 +344,7 @@ impl Workload for RecordFile {
                     if !self.histories.is_empty() {
                         self.with_system(&mut row);
                     }
+                    pauses.apply(&mut row, &self.shaping, &self.timeline);
                     turns.push(self.turn(row, number)?);
                     number += 1;
                 }
@@ -340,7 +374,15 @@ impl Workload for RecordFile {
     }
 
     fn start_ns(&self, index: usize) -> Option<u64> {
+        self.recorded_ns(index).map(|ns| self.timeline.replayed(ns))
+    }
+
+    fn recorded_ns(&self, index: usize) -> Option<u64> {
         self.begins.get(index).filter(|_| index < self.len())
+    }
+
+    fn replayed_ns(&self, recorded_ns: u64) -> u64 {
+        self.timeline.replayed(recorded_ns)
     }
 
     fn is_timed(&self) -> bool {
@@ -358,6 +400,7 @@ impl Workload for RecordFile {
             turns: self.turns.as_ref().map_or(self.groups.rows() as u64, |turns| turns.before[self.len()]),
             most_turns: self.turns.as_ref().map_or_else(|| self.groups.most_rows(), |turns| turns.most),
             notes: self.notes.clone(),
+            rows: Some(self.facts.clone()),
         }
     }
 }

@@ -3,6 +3,8 @@
 //! `null` is absence everywhere, and so are an empty `text` and an empty `texts`; of `timestamp` and `delay` only one may be above
 //! zero, as in AIPerf.
 
+use std::borrow::Cow;
+
 use aiperf_core::conversation::TextGroup;
 use serde_json::{Map, Value};
 
@@ -33,6 +35,10 @@ pub(crate) struct Row {
     pub(crate) at_ns: Option<u64>,
     /// Think time, nanoseconds.
     pub(crate) delay_ns: Option<u64>,
+    /// A think time that is no number or never ends; it counts as none.
+    pub(crate) endless_delay: bool,
+    /// How long the recorded answer took, nanoseconds.
+    pub(crate) latency_ns: Option<u64>,
     /// Keys that mean nothing here, as AIPerf ignores them.
     pub(crate) unknown: Vec<String>,
     /// The length that a text is made to, in the place of texts.
@@ -47,9 +53,7 @@ pub(crate) type Placed = (Option<usize>, RowProblem);
 impl Row {
     /// Reads a line without its line end.
     pub(crate) fn parse(line: &[u8]) -> Result<Self, Placed> {
-        let line = std::str::from_utf8(line).map_err(|e| (Some(e.valid_up_to() + 1), RowProblem::NotUtf8))?;
-        let value = serde_json::from_str(line).map_err(|e| broken(&e))?;
-        Self::from_value(value).map_err(|problem| (None, problem))
+        Self::from_value(read(line)?).map_err(|problem| (None, problem))
     }
 
     pub(super) fn from_value(value: Value) -> Result<Self, RowProblem> {
@@ -76,7 +80,8 @@ impl Row {
                 "session_id" => row.session_id = Some(string("session_id", value)?).filter(|s| !s.is_empty()),
                 "output_length" => row.output_length = Some(length("output_length", &value)?),
                 "timestamp" => row.at_ns = Some(time("timestamp", &value)?),
-                "delay" => row.delay_ns = Some(time("delay", &value)?),
+                "delay" => (row.delay_ns, row.endless_delay) = pause(&value)?,
+                "duration_e2e_ms" => row.latency_ns = Some(time("duration_e2e_ms", &value)?),
                 "extra" => match value {
                     Value::Object(extra) => row.extra = extra,
                     other => return Err(wrong("extra", "an object", &other)),
@@ -97,6 +102,58 @@ impl Row {
         };
         Ok(row)
     }
+}
+
+/// A line as JSON. Pauses that other tools write as `NaN`, `Infinity` or a number beyond all floats, which JSON does not have, are
+/// texts of that name.
+pub(super) fn read(line: &[u8]) -> Result<Value, Placed> {
+    let line = std::str::from_utf8(line).map_err(|e| (Some(e.valid_up_to() + 1), RowProblem::NotUtf8))?;
+    serde_json::from_str(line).or_else(|error| match with_named_delays(line) {
+        Cow::Owned(named) => serde_json::from_str(&named).map_err(|_| broken(&error)),
+        Cow::Borrowed(_) => Err(broken(&error)),
+    })
+}
+
+/// Texts that stand for pauses which are none.
+const ENDLESS: [&str; 3] = ["NaN", "Infinity", "-Infinity"];
+
+/// The line with a text for each pause that JSON cannot say.
+fn with_named_delays(line: &str) -> Cow<'_, str> {
+    const KEY: &str = "\"delay\"";
+    let (mut out, mut done) = (String::new(), 0);
+    for (at, _) in line.match_indices(KEY) {
+        // Inside of a text the quotes would be escaped.
+        let is_key = !line[..at].ends_with('\\');
+        let behind = &line[at + KEY.len()..];
+        let Some(value) = behind.trim_start().strip_prefix(':').map(str::trim_start).filter(|_| is_key)
+        else {
+            continue;
+        };
+        let token = &value[..value.find([',', '}']).unwrap_or(value.len())];
+        let token = token.trim_end();
+        let endless = match token {
+            _ if ENDLESS.contains(&token) => token,
+            _ if token.parse::<f64>().is_ok_and(f64::is_infinite) => "Infinity",
+            _ => continue,
+        };
+        let from = line.len() - value.len();
+        out.push_str(&line[done..from]);
+        out.extend(["\"", endless, "\""]);
+        done = from + token.len();
+    }
+    if done == 0 {
+        return Cow::Borrowed(line);
+    }
+    out.push_str(&line[done..]);
+    Cow::Owned(out)
+}
+
+/// A think time; one that is no number or never ends is none, which the second tells.
+pub(super) fn pause(value: &Value) -> Result<(Option<u64>, bool), RowProblem> {
+    if value.as_str().is_some_and(|text| ENDLESS.contains(&text)) {
+        return Ok((None, true));
+    }
+    time("delay", value).map(|ns| (Some(ns), false))
 }
 
 /// What the JSON parser says, without the line number it counts in this one line.
@@ -169,9 +226,13 @@ pub(super) fn length(field: &'static str, value: &Value) -> Result<u64, RowProbl
 pub(super) fn time(field: &'static str, value: &Value) -> Result<u64, RowProblem> {
     let whole = value.as_u64().and_then(|ms| ms.checked_mul(NS_PER_MS as u64));
     // Nanoseconds end after 584 years.
-    let part = || value.as_f64().map(|ms| ms * NS_PER_MS).filter(|ns| (0.0..u64::MAX as f64).contains(ns));
+    let part = || value.as_f64().filter(|ms| (0.0..u64::MAX as f64 / NS_PER_MS).contains(ms));
+    // The fraction by itself, for a float holds no wall time in nanoseconds.
+    let parts = |ms: f64| {
+        (ms.trunc() as u64 * NS_PER_MS as u64).saturating_add((ms.fract() * NS_PER_MS).round() as u64)
+    };
     whole
-        .or_else(|| part().map(|ns| ns.round() as u64))
+        .or_else(|| part().map(parts))
         .ok_or_else(|| wrong(field, "a number of milliseconds from 0 to 18446744073709", value))
 }
 
@@ -218,6 +279,27 @@ mod tests {
         assert_eq!((row.role.as_deref(), row.session_id.as_deref()), (Some("system"), Some("s")));
         assert_eq!((row.output_length, row.delay_ns, row.at_ns), (Some(16), Some(1_500_000), Some(0)));
         assert_eq!((row.extra["top_k"].as_i64(), row.unknown), (Some(3), vec!["note".to_owned()]));
+    }
+
+    #[test]
+    fn pauses_that_never_end_are_none() {
+        for delay in ["NaN", "Infinity", "-Infinity", "1e999", "\"NaN\"", " NaN "] {
+            let row = parse(&format!(r#"{{"text":"\"delay\": NaN, x","delay" :{delay},"role":"user"}}"#));
+            let row = row.expect("a good row");
+            assert_eq!((row.delay_ns, row.endless_delay), (None, true), "{delay}");
+            assert_eq!(row.texts, ["\"delay\": NaN, x"]);
+        }
+        // Elsewhere they are what they are in JSON: broken.
+        assert!(matches!(problem(r#"{"text":"a","timestamp":NaN}"#), RowProblem::Json { .. }));
+        assert!(matches!(problem(r#"{"text":"a","delay":NaNs}"#), RowProblem::Json { .. }));
+        assert!(matches!(
+            problem(r#"{"text":"a","delay":"soon"}"#),
+            RowProblem::Field { field: "delay", .. }
+        ));
+        assert_eq!(
+            parse(r#"{"text":"a","duration_e2e_ms":2.5}"#).expect("a good row").latency_ns,
+            Some(2_500_000)
+        );
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! The pass over a file of prompts when it is opened: every row is checked, and where it is and what it begins is kept.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::path::Path;
 
-use aiperf_core::plan::EndpointKind;
+use aiperf_core::plan::{EndpointKind, FilePlan, TurnTimes};
 use aiperf_core::text::for_terminal;
 use sha2::{Digest, Sha256};
 
@@ -11,10 +12,14 @@ use super::index::{Grouper, MOST_TURNS, Rows};
 use super::lines;
 use super::mooncake::{Histories, History};
 use super::ranked::Fitness;
-use super::record::Form;
+use super::record::{Form, Record};
 use super::row::{Placed, Row};
+use super::shaping::Shaping;
 use super::starts::Starts;
+use super::timeline::Timeline;
+use super::told::{self, BadRows, LongPause};
 use crate::error::{DataError, RowProblem};
+use crate::workload::RowFacts;
 
 /// Most unknown keys, and conversations of a kind, named.
 const MOST_NAMED: usize = 8;
@@ -67,13 +72,24 @@ pub(super) struct Scan<'a> {
     /// Some row of a trace gives a length in the place of a text.
     pub(super) lengths: Option<LengthsSeen>,
     digest: Sha256,
+    pub(super) shaping: Shaping,
+    bad: BadRows,
+    long: LongPause,
+    pub(super) facts: RowFacts,
+    /// Some row says when it was sent, or how long before it nothing was.
+    has_times: bool,
+    /// Of each row its number in its session, where each is a session of its own.
+    pub(super) ordinals: Vec<u32>,
+    sessions: HashMap<String, u32>,
+    /// Recorded times that are no starts of conversations, where silences are looked for.
+    later: Vec<u64>,
 }
 
 impl<'a> Scan<'a> {
     pub(super) fn new(
         path: &'a Path,
         form: Form,
-        ignore_timestamps: bool,
+        set: &FilePlan,
         api: EndpointKind,
         is_marked: bool,
     ) -> Self {
@@ -81,7 +97,7 @@ impl<'a> Scan<'a> {
             path,
             form,
             is_marked,
-            ignore_timestamps,
+            ignore_timestamps: set.ignore_timestamps,
             api,
             fitness: Fitness::new(api),
             rows: Rows::default(),
@@ -97,6 +113,14 @@ impl<'a> Scan<'a> {
             growing: Vec::new(),
             lengths: None,
             digest: Sha256::new(),
+            shaping: Shaping::new(set),
+            bad: BadRows::new(set.bad_rows),
+            long: LongPause::default(),
+            facts: RowFacts::default(),
+            has_times: false,
+            ordinals: Vec::new(),
+            sessions: HashMap::new(),
+            later: Vec::new(),
         }
     }
 
@@ -107,12 +131,25 @@ impl<'a> Scan<'a> {
             if matches!(self.form, Form::Mooncake { .. }) {
                 self.digest.update(line.row());
             }
-            self.line(line.number, line.row()).map_err(|placed| line.error(path, placed))?;
-            self.rows.push(line.number, line.start, line.end);
+            self.facts.read += 1;
+            match self.line(line.number, line.row()) {
+                Ok(true) => self.rows.push(line.number, line.start, line.end),
+                Ok(false) => self.facts.too_long += 1,
+                Err(placed) => self.bad.push(line.error(path, placed))?,
+            }
             Ok(())
         })?;
+        self.sessions = HashMap::new();
+        self.bad.enter(&mut self.facts);
         if self.rows.len() == 0 {
-            return Err(DataError::EmptyFile { path: self.path.to_owned() });
+            if self.facts.too_long > 0 {
+                return Err(DataError::AllTooLong { path: path.to_owned(), rows: self.facts.too_long });
+            }
+            let bad = std::mem::replace(&mut self.bad, BadRows::new(aiperf_core::plan::BadRows::Stop));
+            return Err(bad.nothing_left(path, self.facts.read));
+        }
+        if !self.has_times && self.shaping.wants_times() {
+            return Err(DataError::NoTimes { path: path.to_owned() });
         }
         if let Some(lengths) = &mut self.lengths {
             lengths.scope = format!("{:x}", std::mem::take(&mut self.digest).finalize());
@@ -120,15 +157,36 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    fn line(&mut self, number: u64, row: &[u8]) -> Result<(), Placed> {
-        let record = self.form.parse(row, self.api)?;
+    /// Takes a row in; `false` when the plan leaves it out. What is wrong with one is found before anything is taken in.
+    fn line(&mut self, number: u64, row: &[u8]) -> Result<bool, Placed> {
+        let mut record = self.form.parse(row, self.api)?;
         if record.turns.len() > MOST_TURNS {
             let session = record.session_id.unwrap_or_else(|| format!("of line {number}"));
             return Err((None, RowProblem::TooManyTurns { session, max: MOST_TURNS }));
         }
+        let is_alone = self.shaping.plan().turn_times == TurnTimes::Alone;
+        let session = if is_alone { None } else { record.session_id.as_deref() };
+        let before = self.grouper.goes_on(session).map_err(|problem| (None, problem))?;
+        self.check(&record, before).map_err(|problem| (None, problem))?;
+        let has_times = record.turns.iter().any(|row| row.at_ns.is_some() || row.delay_ns.is_some());
+        let Some(changes) = self.shaping.shape(&mut record) else { return Ok(false) };
         for row in &record.turns {
             self.fitness.check(row, number).map_err(|problem| (None, problem))?;
+        }
+        self.facts.capped_outputs += changes.capped_outputs;
+        self.facts.capped_delays += changes.capped_delays;
+        self.long.push(changes.longest_ns, number);
+        for row in &record.turns {
             self.replaces_messages |= self.api.is_replaced_by(&row.extra);
+            self.facts.endless_delays += u64::from(row.endless_delay);
+        }
+        self.has_times |= has_times;
+        if is_alone {
+            let ordinal = record.session_id.take().map_or(0, |session| {
+                let next = self.sessions.entry(session).or_default();
+                std::mem::replace(next, *next + 1)
+            });
+            self.ordinals.push(ordinal);
         }
         if self.form == Form::MultiTurn {
             self.seen.push(SeenRow {
@@ -154,49 +212,64 @@ impl<'a> Scan<'a> {
                 }
             }
         }
-        let before = self.grouper.len();
-        let is_trace = matches!(self.form, Form::Mooncake { .. });
-        let session = if is_trace { record.session_id.clone() } else { None };
-        self.grouper.push(record.session_id).map_err(|problem| (None, problem))?;
-        let goes_on = self.grouper.len() == before;
-        if let Form::Mooncake { block } = self.form {
-            self.trace_row(number, &record.turns[0], session, block).map_err(|problem| (None, problem))?;
+        let turns_have_times = self.shaping.plan().turn_times != TurnTimes::BehindAnswers;
+        if self.shaping.looks_for_silences() && turns_have_times {
+            let times = record.turns.iter().filter_map(|row| row.at_ns);
+            let is_start = |at: &u64| before.is_none() && Some(*at) == at_ns;
+            self.later.extend(times.filter(|at| !is_start(at)));
         }
-        if !goes_on {
+        let at = before.unwrap_or(self.grouper.len());
+        if let Form::Mooncake { block } = self.form {
+            self.trace_row(number, at, &record.turns[0], record.session_id.as_deref(), block);
+        }
+        self.grouper.push(record.session_id);
+        if before.is_none() {
             self.begins.push(at_ns);
         }
+        Ok(true)
+    }
+
+    /// Whether a row can be sent at all, and with those of conversation `before`, which it goes on with.
+    fn check(&self, record: &Record, before: Option<usize>) -> Result<(), RowProblem> {
         let traits = self.api.traits();
-        if self.form == Form::MultiTurn && !traits.many_turns && (goes_on || record.turns.len() > 1) {
-            return Err((None, RowProblem::ManyTurns { api: traits.name }));
+        if self.form == Form::MultiTurn && !traits.many_turns && (before.is_some() || record.turns.len() > 1)
+        {
+            return Err(RowProblem::ManyTurns { api: traits.name });
+        }
+        if matches!(self.form, Form::Mooncake { .. }) {
+            if self.is_marked && record.turns[0].payload.is_some() {
+                return Err(RowProblem::MarkedBody);
+            }
+            self.histories.check(before, &record.turns[0])?;
         }
         Ok(())
     }
 
-    /// What a row of a trace adds.
-    fn trace_row(
-        &mut self,
-        line: u64,
-        row: &Row,
-        session: Option<String>,
-        block: usize,
-    ) -> Result<(), RowProblem> {
-        if self.is_marked && row.payload.is_some() {
-            return Err(RowProblem::MarkedBody);
-        }
+    /// What a row of a trace adds to conversation `at`.
+    fn trace_row(&mut self, line: u64, at: usize, row: &Row, session: Option<&str>, block: usize) {
         if row.made.is_some() {
             self.lengths.get_or_insert_with(|| LengthsSeen { block, scope: String::new() });
         }
-        let at = self.grouper.last();
-        self.histories.push(at, row, block)?;
+        self.histories.push(at, row, block);
         if let Some(session) = session
             && self.growing.len() < MOST_NAMED
             && self.histories.of(at) == History::Grows
             && self.growing.iter().all(|(other, ..)| *other != at)
         {
-            self.growing.push((at, session, line));
+            self.growing.push((at, session.to_owned(), line));
             self.replaces_messages |= self.api.messages_field().is_some();
         }
-        Ok(())
+    }
+
+    /// The times of the replay.
+    pub(super) fn timeline(&mut self) -> Timeline {
+        let mut starts = std::mem::take(&mut self.later);
+        if self.shaping.looks_for_silences() {
+            starts.extend((0..self.grouper.len()).filter_map(|at| self.begins.get(at)));
+        }
+        let timeline = self.shaping.timeline(starts);
+        (self.facts.cut_silences, self.facts.cut_silence_ns) = timeline.cut();
+        timeline
     }
 
     /// How the rows of each conversation of a trace go together.
@@ -211,7 +284,8 @@ impl<'a> Scan<'a> {
     pub(super) fn notes(&self) -> Vec<String> {
         let unknown = unknown_note(self.form, &self.unknown, self.more_unknown, self.path);
         let own = [unknown, self.untimed_note(), self.history_note()];
-        own.into_iter().flatten().chain(self.fitness.notes(self.path)).collect()
+        let of_rows = told::notes(&self.facts, self.long, self.path);
+        of_rows.into_iter().chain(own.into_iter().flatten()).chain(self.fitness.notes(self.path)).collect()
     }
 
     /// Conversations whose rows already hold what was said before them.

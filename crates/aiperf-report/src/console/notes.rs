@@ -39,6 +39,7 @@ pub(super) fn notes(report: &Report<'_>) -> Vec<String> {
             count(early.compared),
         ));
     }
+    notes.extend(aborted(report));
     notes.extend(beyond_the_limit(report));
     notes.extend(coarse_stream(report));
     notes.extend(side_by_side(report));
@@ -80,6 +81,19 @@ pub(super) fn notes(report: &Report<'_>) -> Vec<String> {
     }
     notes.extend(report.notes.iter().map(|note| for_terminal(note, MESSAGE)));
     notes
+}
+
+/// Sessions that ended with a failed turn.
+fn aborted(report: &Report<'_>) -> Option<String> {
+    let number = |tag: &str| report.summary.avg(tag).map(|n| n as u64);
+    let (sessions, turns) = (number("aborted_session_count")?, number("abandoned_turn_count")?);
+    let plural = |n: u64, word: &str| format!("{} {word}{}", count(n), if n == 1 { "" } else { "s" });
+    let their = if sessions == 1 { "its" } else { "their" };
+    Some(format!(
+        "{} ended with a failed turn, {} before {their} end (--on-turn-error abort-session).",
+        plural(sessions, "session"),
+        plural(turns, "turn"),
+    ))
 }
 
 /// Tokens per chunk from which on a stream is said to carry several.

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use aiperf_core::plan::{
     Arrival, ArtifactsPlan, DatasetPlan, EndpointKind, EndpointPlan, ExportLevel, LengthPlan, LogLevel,
-    ModelSelection, Pacing, PhaseKind, PhasePlan, Plan, RuntimePlan, SyntheticPlan, TokenizerPlan, Ui,
-    VerifyLengths,
+    ModelSelection, OnTurnError, Pacing, PhaseKind, PhasePlan, Plan, RuntimePlan, Sampling, SyntheticPlan,
+    TokenizerPlan, Ui, VerifyLengths,
 };
 use aiperf_core::url::BaseUrl;
 use aiperf_hub::Download;
@@ -103,6 +103,8 @@ impl Trial {
         let prompt = LengthPlan::normal(PROMPT_TOKENS, 0.0);
         let answer = LengthPlan::normal(f64::from(self.tokens), 0.0);
         Plan {
+            sampling: Sampling::Sequential,
+            on_turn_error: OnTurnError::Continue,
             models: vec!["simulated".to_owned()],
             model_selection: ModelSelection::RoundRobin,
             endpoint: EndpointPlan {

@@ -123,7 +123,7 @@ impl Shard {
             phase.counters.scheduled.fetch_add(1, Ordering::Relaxed);
             phase.counters.sessions.fetch_max(session + 1, Ordering::Relaxed);
             let is_last_turn = turn + 1 == turns;
-            let ticket = Ticket {
+            let mut ticket = Ticket {
                 phase: phase.number,
                 session,
                 entry: prepared.entry,
@@ -134,6 +134,7 @@ impl Shard {
                 correlation_id: correlation_id.clone(),
                 scheduled_ns,
                 dispatched_ns,
+                abandoned_turns: 0,
             };
             let mut out = Outgoing::new(body.clone(), ticket.request_id, correlation_id.clone());
             out.sticky.clone_from(&sticky);
@@ -167,17 +168,28 @@ impl Shard {
             let is_last = is_stopped || stage == Stage::Over;
             // Only what can still be said again is read here; the rest is read behind the run.
             let is_repeated = !is_stopped && stage == Stage::Sending && prepared.is_remembered(turn);
-            if is_repeated {
+            // Whether a turn failed may stand in its answer.
+            let may_abort = self.aborts && !is_stopped && !is_last_turn && stage == Stage::Sending;
+            if is_repeated || may_abort {
                 // What came for others meanwhile is stamped before a long reply is read.
                 tokio::task::yield_now().await;
             }
-            let answer = is_repeated.then(|| self.api.read(&exchange));
-            if let Some(answer) = &answer {
+            let answer = (is_repeated || may_abort).then(|| self.api.read(&exchange));
+            if let Some(answer) = answer.as_ref().filter(|_| is_repeated) {
                 history.add(request, &self.api, answer);
+            }
+            let has_failed = match &exchange.disposition {
+                Disposition::Failed(_) => true,
+                Disposition::Finished => answer.as_ref().is_some_and(|answer| answer.failure.is_some()),
+                Disposition::Cancelled { .. } => false,
+            };
+            let is_aborted = may_abort && has_failed;
+            if is_aborted {
+                ticket.abandoned_turns = (turns - turn - 1) as u16;
             }
             phase.counters.ended.fetch_add(1, Ordering::Relaxed);
             self.hand_over(Ended { ticket, exchange, prepared: prepared.clone(), body, answer });
-            if is_last || is_last_turn {
+            if is_last || is_last_turn || is_aborted {
                 return;
             }
             let next = &prepared.turns[turn + 1];
@@ -252,6 +264,20 @@ mod tests {
         }
 
         fn start_as(plan: PhasePlan, conversations: &[Conversation], replies: Vec<Reply>) -> Self {
+            Self::start_with(plan, conversations, replies, false)
+        }
+
+        /// One whose sessions end with a failed turn.
+        fn start_aborting(plan: PhasePlan, conversations: &[Conversation], replies: Vec<Reply>) -> Self {
+            Self::start_with(plan, conversations, replies, true)
+        }
+
+        fn start_with(
+            plan: PhasePlan,
+            conversations: &[Conversation],
+            replies: Vec<Reply>,
+            aborts: bool,
+        ) -> Self {
             let server = ScriptedServer::start(replies).expect("it listens");
             let phase = toys::phase(plan, mono_ns());
             for conversation in conversations {
@@ -262,7 +288,7 @@ mod tests {
             endpoint.timeout_ns = 60_000_000_000;
             // A reply that breaks off is the server's last word here.
             endpoint.resend = false;
-            let shard = Alone::start(endpoint);
+            let shard = Alone::start_as(endpoint, aborts);
             shard.commands.send(Command::Phase(phase.clone())).expect("the shard listens");
             Self { server, phase, shard }
         }
@@ -343,6 +369,26 @@ mod tests {
         let all =
             [("user", "one"), ("assistant", "good"), ("user", "two"), ("user", "three"), ("user", "four")];
         assert_eq!(bodies[3], pairs(&all));
+    }
+
+    #[test]
+    fn a_session_ends_with_a_failed_turn_where_that_is_wanted() {
+        let conversation = toys::conversation(&["one", "two", "three", "four"]);
+        let mut alone = conversation.clone();
+        alone.context = ContextMode::SelfContained;
+        let failures = [
+            Reply::json(500, r#"{"error":{"message":"no"}}"#),
+            Reply::close_before_answer(),
+            // A whole answer by its status, an error by its words.
+            Reply::json(200, r#"{"error":{"message":"no"}}"#),
+        ];
+        for (failure, conversation) in failures.into_iter().zip([&conversation, &alone, &alone]) {
+            let plan = PhasePlan { sessions: Some(1), requests: None, ..toys::closed_loop() };
+            let replies = vec![Reply::chat("good", 1, 1), failure];
+            let talk = Talk::start_aborting(plan, std::slice::from_ref(conversation), replies);
+            let (ended, _) = talk.finish(2);
+            assert_eq!(ended.iter().map(|e| e.ticket.abandoned_turns).collect::<Vec<_>>(), [0, 2]);
+        }
     }
 
     #[test]

@@ -27,6 +27,7 @@ mod real_servers;
 mod rebuilt;
 mod regressions;
 mod rendered;
+mod replays;
 mod scores;
 mod sessions;
 mod slices;

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 
-use aiperf_core::plan::{Arrival, Pacing, RatePlan, RatePoint, RateShape};
+use aiperf_core::plan::{Arrival, Pacing, RatePlan, RatePoint, RateShape, Sampling};
 
 use super::knobs::{Knobs, PROFILING, Source};
 use crate::error::ConfigError;
@@ -109,6 +109,13 @@ impl<'a> Resolver<'a> {
         if self.whole.is_on(Id::NoFixedSchedule) {
             why = "the one sends rows at their timestamps and the other does not; keep one";
             self.exclude(id, Id::NoFixedSchedule, why);
+        }
+        if self.sampling() != Sampling::Sequential {
+            self.exclude(
+                id,
+                Id::Sampling,
+                "a schedule takes each row once, at its own time; sample sequentially or drop the schedule",
+            );
         }
         if !self.whole.has(Id::InputFile) {
             self.needs(id, "--input-file", "the timestamps are those of its rows");

@@ -4,7 +4,9 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use aiperf_core::plan::{CacheBustPlan, CorpusPlan, DatasetPlan, FileFormat, MarkerTarget};
+use aiperf_core::plan::{
+    BadRows, CacheBustPlan, CorpusPlan, DatasetPlan, FileFormat, MarkerTarget, ReplayPlan,
+};
 use serde_json::json;
 use tempfile::NamedTempFile;
 
@@ -27,6 +29,8 @@ fn set(path: &Path) -> FilePlan {
         block: None,
         entries: None,
         ignore_timestamps: false,
+        bad_rows: BadRows::Stop,
+        replay: ReplayPlan::default(),
     }
 }
 

@@ -1,0 +1,226 @@
+//! What the plan makes of the rows of a file, between what a row says and the conversation that it becomes.
+//!
+//! Every row passes here in two steps, for every form alike. [`Shaping::shape`] is asked for each row when the file is checked and
+//! again whenever it is read to be sent: it leaves the row out, or changes it, by the plan and the row alone, so that both come to
+//! the same. [`Pauses`] then goes through the turns of a conversation and gives them the times of the replay. What changes lengths or
+//! blocks of a trace belongs into the first, before limits are looked at; what it has to know of all rows it can learn in a pass of
+//! its own over the file ([`Shaping::new`] is where that starts).
+
+use aiperf_core::plan::{FilePlan, ReplayPlan, TurnTimes};
+
+use super::record::Record;
+use super::row::Row;
+use super::timeline::{Speed, Timeline};
+
+/// What was changed in a row.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Changes {
+    /// Output limits that were above the most.
+    pub(super) capped_outputs: u64,
+    /// Pauses that were longer than the longest.
+    pub(super) capped_delays: u64,
+    /// The longest pause that nothing limits, nanoseconds.
+    pub(super) longest_ns: u64,
+}
+
+/// Changes rows. See the module.
+#[derive(Debug, Clone)]
+pub(super) struct Shaping {
+    plan: ReplayPlan,
+    speed: Speed,
+}
+
+impl Shaping {
+    pub(super) fn new(set: &FilePlan) -> Self {
+        Self { speed: Speed::new(set.replay.speedup), plan: set.replay }
+    }
+
+    pub(super) const fn plan(&self) -> &ReplayPlan {
+        &self.plan
+    }
+
+    /// Whether something of the plan needs rows that have times.
+    pub(super) fn wants_times(&self) -> bool {
+        let ReplayPlan { speedup, idle_cap_ns, delay_cap_ns, turn_times, .. } = &self.plan;
+        (*speedup - 1.0).abs() > 0.0
+            || idle_cap_ns.or(*delay_cap_ns).is_some()
+            || *turn_times != TurnTimes::Recorded
+    }
+
+    /// Whether long silences are cut.
+    pub(super) const fn looks_for_silences(&self) -> bool {
+        self.plan.idle_cap_ns.is_some()
+    }
+
+    /// Changes a row as the plan wants it; `None` leaves it out.
+    pub(super) fn shape(&self, record: &mut Record) -> Option<Changes> {
+        let is_long = |row: &Row| {
+            let tokens = row.made.as_ref().map(|made| made.tokens as u64);
+            tokens.zip(self.plan.max_isl).is_some_and(|(tokens, most)| tokens > most)
+        };
+        if record.turns.iter().any(is_long) {
+            return None;
+        }
+        let mut changes = Changes::default();
+        for row in &mut record.turns {
+            if let (Some(tokens), Some(most)) = (&mut row.output_length, self.plan.max_osl)
+                && *tokens > most
+            {
+                *tokens = most;
+                changes.capped_outputs += 1;
+            }
+            if self.plan.turn_times == TurnTimes::Ignored {
+                row.delay_ns = None;
+            }
+            if let Some(delay_ns) = row.delay_ns {
+                let (pause_ns, is_capped) = self.pause(delay_ns);
+                row.delay_ns = Some(pause_ns);
+                changes.capped_delays += u64::from(is_capped);
+                if self.plan.delay_cap_ns.is_none() {
+                    changes.longest_ns = changes.longest_ns.max(pause_ns);
+                }
+            }
+        }
+        Some(changes)
+    }
+
+    /// A recorded pause at the speed of the replay, and whether it was longer than it may be.
+    fn pause(&self, ns: u64) -> (u64, bool) {
+        let ns = self.speed.replayed(ns);
+        match self.plan.delay_cap_ns {
+            Some(most) if ns > most => (most, true),
+            _ => (ns, false),
+        }
+    }
+
+    /// The times of the replay, from the times of all rows, or of all conversations where their later turns follow answers.
+    pub(super) fn timeline(&self, starts: Vec<u64>) -> Timeline {
+        Timeline::new(self.speed, self.plan.idle_cap_ns, starts)
+    }
+}
+
+/// Goes through the turns of one conversation and gives each its times.
+#[derive(Debug, Default)]
+pub(super) struct Pauses {
+    turn: usize,
+    /// When the turn before was sent, as recorded, and how long its answer took.
+    before: Option<(u64, Option<u64>)>,
+}
+
+impl Pauses {
+    /// The next turn, which was shaped. A first turn keeps its time, which is the conversation's.
+    pub(super) fn apply(&mut self, row: &mut Row, shaping: &Shaping, timeline: &Timeline) {
+        let recorded = row.at_ns;
+        row.at_ns = recorded.map(|at_ns| timeline.replayed(at_ns));
+        if self.turn > 0 {
+            match shaping.plan.turn_times {
+                TurnTimes::Recorded | TurnTimes::Alone => {}
+                TurnTimes::Ignored => row.at_ns = None,
+                TurnTimes::BehindAnswers => {
+                    row.at_ns = None;
+                    let said = row.delay_ns.filter(|ns| *ns > 0);
+                    row.delay_ns = said.or_else(|| self.thought_ns(recorded?, shaping)).or(row.delay_ns);
+                }
+            }
+        }
+        self.turn += 1;
+        self.before = recorded.map(|at_ns| (at_ns, row.latency_ns)).or(self.before);
+    }
+
+    /// How long the user thought before a turn that was recorded at `at_ns`: the time from start to start without the answer's.
+    fn thought_ns(&self, at_ns: u64, shaping: &Shaping) -> Option<u64> {
+        let (before_ns, latency_ns) = self.before?;
+        let gap_ns = at_ns.saturating_sub(before_ns);
+        Some(shaping.pause(gap_ns.saturating_sub(latency_ns.unwrap_or(0))).0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::file::mooncake::Made;
+
+    fn shaping(replay: ReplayPlan) -> Shaping {
+        Shaping { speed: Speed::new(replay.speedup), plan: replay }
+    }
+
+    fn record(rows: Vec<Row>) -> Record {
+        Record { turns: rows, ..Record::default() }
+    }
+
+    #[test]
+    fn rows_that_are_too_long_are_left_out_and_limits_are_capped() {
+        let plan = ReplayPlan { max_isl: Some(100), max_osl: Some(8), ..ReplayPlan::default() };
+        let of = |tokens: usize, output: u64| {
+            let made = Some(Made { tokens, ids: Vec::new() });
+            let mut record = record(vec![Row { made, output_length: Some(output), ..Row::default() }]);
+            let changes = shaping(plan).shape(&mut record);
+            changes.map(|c| (record.turns[0].output_length, c.capped_outputs))
+        };
+        assert_eq!(of(100, 8), Some((Some(8), 0)));
+        assert_eq!(of(100, 9), Some((Some(8), 1)));
+        assert_eq!(of(101, 9), None);
+        let mut text = record(vec![Row { texts: vec!["a".repeat(500)], ..Row::default() }]);
+        assert_eq!(shaping(plan).shape(&mut text), Some(Changes::default()), "a text says no length");
+    }
+
+    #[test]
+    fn pauses_are_sped_up_before_they_are_capped() {
+        let plan = ReplayPlan { speedup: 2.0, delay_cap_ns: Some(10), ..ReplayPlan::default() };
+        let delay = |plan: ReplayPlan, ns: u64| {
+            let mut record = record(vec![Row { delay_ns: Some(ns), ..Row::default() }]);
+            let changes = shaping(plan).shape(&mut record).expect("it is taken");
+            (record.turns[0].delay_ns, changes.capped_delays, changes.longest_ns)
+        };
+        assert_eq!(delay(plan, 20), (Some(10), 0, 0));
+        assert_eq!(delay(plan, 22), (Some(10), 1, 0));
+        assert_eq!(delay(ReplayPlan { delay_cap_ns: None, ..plan }, 22), (Some(11), 0, 11));
+        let ignored = ReplayPlan { turn_times: TurnTimes::Ignored, ..plan };
+        assert_eq!(delay(ignored, 22), (None, 0, 0));
+    }
+
+    /// Times and pauses of the turns of a conversation.
+    fn told(plan: ReplayPlan, rows: Vec<Row>) -> Vec<(Option<u64>, Option<u64>)> {
+        let shaping = shaping(plan);
+        let starts = rows.iter().filter_map(|row| row.at_ns).collect();
+        let timeline = shaping.timeline(starts);
+        let mut record = record(rows);
+        shaping.shape(&mut record).expect("it is taken");
+        let mut pauses = Pauses::default();
+        let told = record.turns.iter_mut().map(|row| {
+            pauses.apply(row, &shaping, &timeline);
+            (row.at_ns, row.delay_ns)
+        });
+        told.collect()
+    }
+
+    #[test]
+    fn turns_have_their_own_times_or_follow_answers() {
+        let row = |at: Option<u64>, delay: Option<u64>, latency: Option<u64>| Row {
+            at_ns: at,
+            delay_ns: delay,
+            latency_ns: latency,
+            ..Row::default()
+        };
+        let rows = vec![
+            row(Some(1_000), None, Some(100)),
+            row(Some(1_400), None, None),
+            row(Some(1_500), Some(60), None),
+            row(None, None, None),
+            row(Some(1_600), None, None),
+        ];
+        let plan = ReplayPlan { speedup: 2.0, ..ReplayPlan::default() };
+        let own =
+            [(Some(500), None), (Some(700), None), (Some(750), Some(30)), (None, None), (Some(800), None)];
+        assert_eq!(told(plan, rows.clone()), own);
+        // Behind answers: (400 − 100) / 2; the pause that the row says; nothing known; 100 / 2 from the last known start.
+        let closed = ReplayPlan { turn_times: TurnTimes::BehindAnswers, ..plan };
+        let behind = [(Some(500), None), (None, Some(150)), (None, Some(30)), (None, None), (None, Some(50))];
+        assert_eq!(told(closed, rows.clone()), behind);
+        let capped = ReplayPlan { delay_cap_ns: Some(40), ..closed };
+        assert_eq!(told(capped, rows.clone())[1], (None, Some(40)));
+        let ignored = ReplayPlan { turn_times: TurnTimes::Ignored, ..plan };
+        let first = (Some(500), None);
+        assert_eq!(told(ignored, rows), [first, (None, None), (None, None), (None, None), (None, None)]);
+    }
+}
