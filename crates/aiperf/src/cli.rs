@@ -6,19 +6,23 @@ use aiperf_core::text::nearest;
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint};
 
 use crate::commands::{
-    compare, completions, config, doctor, explain, profile, report, schema, sim, tokenizer,
+    analyze_trace, compare, completions, config, doctor, explain, profile, report, schema, sim, synthesize,
+    tokenizer, validate,
 };
 use crate::exit::{Exit, USAGE};
 use crate::output;
 
 /// Commands in the order of the help.
-const COMMANDS: [&str; 10] = [
+const COMMANDS: [&str; 13] = [
     "profile",
     "sim",
     "report",
     "compare",
     "explain",
     "doctor",
+    "analyze-trace",
+    "validate",
+    "synthesize",
     "tokenizer",
     "config",
     "schema",
@@ -32,7 +36,7 @@ pub(crate) fn command() -> Command {
         .about("Load generator and measuring instrument for LLM inference servers")
         .after_help(
             "Try it without a server:\n  aiperf profile --model demo --url 'sim://?ttft=20&itl=5' --streaming --isl 128 --osl 32\n\n\
-             Exit codes: 0 results, 1 nothing succeeded or results not written, 2 usage or configuration, 3 not alike (compare --strict), 130 interrupted.",
+             Exit codes: 0 results, 1 nothing succeeded or results not written, 2 usage or configuration, 3 not alike or not right (--strict), 130 interrupted.",
         )
         .subcommand_required(true)
         .arg_required_else_help(true)
@@ -43,6 +47,9 @@ pub(crate) fn command() -> Command {
         .subcommand(compare::command())
         .subcommand(explain::command())
         .subcommand(doctor::command())
+        .subcommand(analyze_trace::command())
+        .subcommand(validate::command())
+        .subcommand(synthesize::command())
         .subcommand(tokenizer::command())
         .subcommand(
             Command::new("config")
@@ -115,6 +122,9 @@ fn dispatch_matches(matches: &ArgMatches) -> Exit {
         Some(("compare", m)) => compare::run(m),
         Some(("explain", m)) => explain::run(m),
         Some(("doctor", m)) => doctor::run(m),
+        Some(("analyze-trace", m)) => analyze_trace::run(m),
+        Some(("validate", m)) => validate::run(m),
+        Some(("synthesize", m)) => synthesize::run(m),
         Some(("tokenizer", m)) => tokenizer::run(m),
         Some(("config", m)) => config::run(m),
         Some(("schema", m)) => schema::run(m),

@@ -8,7 +8,7 @@ pub(crate) const SUCCESS: u8 = 0;
 pub(crate) const FAILED: u8 = 1;
 /// The command line, the configuration, or something it names (tokenizer, dataset, folder) is not right; nothing was run.
 pub(crate) const USAGE: u8 = 2;
-/// `compare --strict`: the runs are not alike.
+/// `compare --strict`: the runs are not alike. `analyze-trace --strict`: a replay would not send what the trace says.
 pub(crate) const NOT_ALIKE: u8 = 3;
 /// The user stopped the run; what was measured is written.
 pub(crate) const INTERRUPTED: u8 = 130;

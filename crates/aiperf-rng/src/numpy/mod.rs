@@ -9,6 +9,7 @@ mod pcg64;
 mod seed_sequence;
 #[cfg(test)]
 mod vectors;
+mod ziggurat;
 
 pub use legacy::LegacyMt19937;
 pub use pcg64::Pcg64;

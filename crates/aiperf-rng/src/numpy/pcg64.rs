@@ -1,6 +1,8 @@
 //! `numpy.random.default_rng(seed)`: PCG XSL-RR 128/64 (O'Neill, 2014) and numpy's ways of drawing from it.
 
 use super::seed_sequence;
+use super::ziggurat::{BOUNDS, HEIGHTS, TAIL, TAIL_INVERSE, WIDTHS};
+use crate::elementary::{exp, ln};
 
 const MULTIPLIER: u128 = 0x2360_ed05_1fc6_5da4_4385_df64_9fcc_f645;
 /// 2^-53.
@@ -113,6 +115,57 @@ impl Pcg64 {
             }
             list.swap(i, j as usize);
         }
+    }
+
+    /// `bytes(N)`: four of each half word, least first; what is left of the last is dropped.
+    pub fn bytes<const N: usize>(&mut self) -> [u8; N] {
+        let mut bytes = [0; N];
+        for four in bytes.chunks_mut(4) {
+            four.copy_from_slice(&self.next_u32().to_le_bytes()[..four.len()]);
+        }
+        bytes
+    }
+
+    /// `choice(len, p=…)` for the cumulative sums of `p`, the last of which is 1.
+    pub fn choice(&mut self, sums: &[f64]) -> usize {
+        let at = self.random();
+        sums.partition_point(|sum| *sum <= at).min(sums.len().saturating_sub(1))
+    }
+
+    /// `standard_normal()`.
+    pub fn standard_normal(&mut self) -> f64 {
+        loop {
+            let word = self.next_u64();
+            let layer = (word & 0xff) as usize;
+            let is_negative = word >> 8 & 1 == 1;
+            let within = word >> 9 & 0x000f_ffff_ffff_ffff;
+            let size = within as f64 * f64::from_bits(WIDTHS[layer]);
+            let x = if is_negative { -size } else { size };
+            if within < BOUNDS[layer] {
+                return x;
+            }
+            if layer == 0 {
+                loop {
+                    // 1 - u is exact for the steps of u.
+                    let beyond = -TAIL_INVERSE * ln(1.0 - self.random());
+                    let gate = -ln(1.0 - self.random());
+                    if gate + gate > beyond * beyond {
+                        let x = TAIL + beyond;
+                        return if within >> 8 & 1 == 1 { -x } else { x };
+                    }
+                }
+            }
+            let (low, high) = (f64::from_bits(HEIGHTS[layer]), f64::from_bits(HEIGHTS[layer - 1]));
+            if (high - low) * self.random() + low < exp(-0.5 * x * x) {
+                return x;
+            }
+        }
+    }
+
+    /// `lognormal(mean, sigma)`: e to the power of a normal. Where the platform's exponential rounds otherwise than ours, the last digit
+    /// differs from numpy's.
+    pub fn lognormal(&mut self, mean: f64, sigma: f64) -> f64 {
+        exp(mean + sigma * self.standard_normal())
     }
 
     #[cfg(test)]

@@ -33,6 +33,7 @@ mod sessions;
 mod slices;
 mod support;
 mod tokenizer;
+mod trace_tools;
 mod traces;
 mod unformed;
 mod urls;

@@ -1,0 +1,183 @@
+//! `aiperf synthesize trace`: rows in Mooncake's form from a few figures.
+
+use std::fs::File;
+use std::io::{self, BufWriter};
+use std::path::{Path, PathBuf};
+
+use aiperf_core::text::grouped;
+use aiperf_trace::{Arrival, Form, Lengths, Made, Shape};
+use clap::builder::ValueParser;
+use clap::{Arg, ArgMatches, Command, ValueHint, value_parser};
+
+use crate::exit::{Exit, FAILED, SUCCESS, USAGE};
+use crate::output;
+
+/// The longest prompt or answer.
+const MOST: u64 = 1 << 27;
+/// A hit rate that is missed by more is told.
+const NEAR: f64 = 0.005;
+
+/// The command.
+pub(crate) fn command() -> Command {
+    let number = |name: &'static str, default: &'static str, least: f64, help: &'static str| {
+        Arg::new(name)
+            .long(name)
+            .value_name("N")
+            .default_value(default)
+            .value_parser(ValueParser::from(move |text: &str| from(text, least)))
+            .help(help)
+    };
+    let whole = |name: &'static str, default: &'static str, least: u64, most: u64, help: &'static str| {
+        Arg::new(name)
+            .long(name)
+            .value_name("N")
+            .default_value(default)
+            .value_parser(value_parser!(u64).range(least..=most))
+            .help(help)
+    };
+    Command::new("trace")
+        .about("Make a Mooncake trace: times, lengths, and blocks that rows share")
+        .after_help(
+            "A row begins a chain on the trunk of its group or goes on from a row of a chain: it takes over the front of that and adds blocks of \
+             its own. The same figures and seed make the same file.\n\
+             Example: aiperf synthesize trace --rows 1000 --rate 20 --hit-rate 0.4 --output trace.jsonl",
+        )
+        .arg(whole("rows", "1000", 1, 1_000_000_000, "Rows"))
+        .arg(number("rate", "10", 1e-6, "Rows a second"))
+        .arg(
+            Arg::new("arrival")
+                .long("arrival")
+                .value_parser(["poisson", "constant"])
+                .default_value("poisson")
+                .help("Gaps between rows"),
+        )
+        .arg(number("isl-mean", "4096", 1.0, "Mean tokens of a prompt"))
+        .arg(number("isl-stddev", "2048", 0.0, "Standard deviation of them"))
+        .arg(whole("max-isl", "134217728", 1, MOST, "Most tokens of a prompt"))
+        .arg(number("osl-mean", "256", 1.0, "Mean tokens of an answer"))
+        .arg(number("osl-stddev", "128", 0.0, "Standard deviation of them"))
+        .arg(whole("max-osl", "134217728", 1, MOST, "Most tokens of an answer"))
+        .arg(
+            Arg::new("lengths")
+                .long("lengths")
+                .value_parser(["normal", "lognormal"])
+                .default_value("normal")
+                .help("Distribution of both"),
+        )
+        .arg(whole("block-size", "512", 1, MOST, "Tokens of a block"))
+        .arg(whole("groups", "16", 1, 1_000_000, "Groups of rows that share no block with others"))
+        .arg(number("skew", "1", 0.0, "Group k has a share as k to the power of minus this; 0: equal shares"))
+        .arg(whole("depth", "8", 1, 1_000_000, "Most rows in a chain of rows that go on from each other; 1: all share the trunk of their group alone"))
+        .arg(
+            Arg::new("hit-rate")
+                .long("hit-rate")
+                .value_name("SHARE")
+                .default_value("0.5")
+                .value_parser(share)
+                .help("Share of all blocks that a prefix cache which forgets nothing can serve"),
+        )
+        .arg(whole("seed", "42", 0, u64::MAX, "Seed of all draws"))
+        .arg(
+            Arg::new("output")
+                .long("output")
+                .short('o')
+                .value_name("FILE")
+                .default_value("trace.jsonl")
+                .value_hint(ValueHint::FilePath)
+                .value_parser(value_parser!(PathBuf))
+                .help("The file; - for stdout"),
+        )
+}
+
+fn from(text: &str, least: f64) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|n: &f64| n.is_finite() && *n >= least);
+    number.ok_or_else(|| format!("a number from {least} up is allowed"))
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let share = text.parse().ok().filter(|s| (0.0..=1.0).contains(s));
+    share.ok_or_else(|| "a number from 0 to 1 is allowed".to_owned())
+}
+
+/// Makes the trace.
+pub(crate) fn run(matches: &ArgMatches) -> Exit {
+    let Some(shape) = shape(matches) else { return Exit(USAGE) };
+    let Some(path) = matches.get_one::<PathBuf>("output") else { return Exit(USAGE) };
+    let made = if path.as_os_str() == "-" {
+        shape.write(&mut BufWriter::with_capacity(1 << 20, io::stdout().lock()))
+    } else {
+        file(path).and_then(|file| shape.write(&mut BufWriter::with_capacity(1 << 20, file)))
+    };
+    match made {
+        Ok(made) => {
+            told(&shape, &made, path);
+            Exit(SUCCESS)
+        }
+        // Who listened to stdout has gone.
+        Err(e) if path.as_os_str() == "-" && e.kind() == io::ErrorKind::BrokenPipe => Exit(SUCCESS),
+        Err(e) => {
+            output::say(&format!("error: cannot write '{}': {e}", path.display()));
+            Exit(FAILED)
+        }
+    }
+}
+
+fn file(path: &Path) -> io::Result<File> {
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        std::fs::create_dir_all(folder)?;
+    }
+    File::create(path)
+}
+
+fn shape(matches: &ArgMatches) -> Option<Shape> {
+    let whole = |name| matches.get_one::<u64>(name).copied();
+    let number = |name| matches.get_one::<f64>(name).copied();
+    let is = |name, value: &str| matches.get_one::<String>(name).is_some_and(|given| given == value);
+    let form = if is("lengths", "lognormal") { Form::LogNormal } else { Form::Normal };
+    Some(Shape {
+        rows: whole("rows")?,
+        rate: number("rate")?,
+        arrival: if is("arrival", "constant") { Arrival::Constant } else { Arrival::Poisson },
+        isl: Lengths {
+            mean: number("isl-mean")?,
+            stddev: number("isl-stddev")?,
+            max: whole("max-isl")?,
+            form,
+        },
+        osl: Lengths {
+            mean: number("osl-mean")?,
+            stddev: number("osl-stddev")?,
+            max: whole("max-osl")?,
+            form,
+        },
+        block_size: whole("block-size")?,
+        groups: u32::try_from(whole("groups")?).ok()?,
+        skew: number("skew")?,
+        depth: u32::try_from(whole("depth")?).ok()?,
+        hit_rate: number("hit-rate")?,
+        seed: whole("seed")?,
+    })
+}
+
+fn told(shape: &Shape, made: &Made, path: &Path) {
+    let rows = made.rows as f64;
+    output::say(&format!(
+        "{}: {} rows over {:.1} s; mean ISL {:.1}, OSL {:.1}; hit rate {:.4}",
+        path.display(),
+        grouped(made.rows),
+        made.last_ms / 1e3,
+        made.input as f64 / rows,
+        made.output as f64 / rows,
+        made.hit_rate()
+    ));
+    if (made.hit_rate() - shape.hit_rate).abs() > NEAR {
+        output::say(&format!(
+            "note: a hit rate of {} cannot be had of these figures: the first row of each group shares nothing, and a row goes on from whole \
+             blocks only. More --rows, fewer --groups or a smaller --block-size bring it nearer.",
+            shape.hit_rate
+        ));
+    }
+    if shape.block_size != 512 {
+        output::say(&format!("note: replay it with --isl-block-size {}.", shape.block_size));
+    }
+}

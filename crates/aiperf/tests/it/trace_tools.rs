@@ -1,0 +1,239 @@
+//! Commands about traces: `analyze-trace`, `validate` and `synthesize`.
+
+use serde_json::{Value, json};
+
+use crate::support::{Run, Tally};
+
+fn rows(rows: &[Value]) -> String {
+    rows.iter().map(Value::to_string).collect::<Vec<_>>().join("\n") + "\n"
+}
+
+fn sound() -> String {
+    rows(&[
+        json!({"timestamp": 0, "input_length": 1536, "output_length": 20, "hash_ids": [0, 1, 2]}),
+        json!({"timestamp": 1000, "input_length": 1600, "output_length": 30, "hash_ids": [0, 1, 3, 4]}),
+        json!({"timestamp": 2000, "input_length": 55, "output_length": 3}),
+    ])
+}
+
+#[test]
+fn a_trace_is_analyzed() {
+    let done = Run::new("analyze-trace t.jsonl --output-file made/report.json --strict")
+        .file("t.jsonl", sound())
+        .run()
+        .expect_exit(0)
+        .says(&["Analysis report saved to made/report.json"])
+        .shows(&[
+            "Trace Analysis Report Total requests: 3 Unique prefixes: 5 Prefix groups: 1",
+            "Schedule: 0 to 2,000 ms, 1.00 requests/s",
+            "Metric Mean Std Dev Min P25 Median P75 Max",
+            "Input Length 1,063.67 713.71 55.00",
+            "Theoretical Hit Rates 0.25 0.25 0.00 0.12 0.25 0.38 0.50",
+            "Findings: none",
+        ]);
+    let text = std::fs::read_to_string(done.home.path().join("made/report.json")).expect("the report");
+    let report: Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!((&report["unique_prefixes"], &report["cache_hit_rate"]), (&json!(5), &json!(0.25)));
+    assert_eq!(report["unique_prompt_length_stats"]["min"], json!(55.0));
+    let again =
+        Run::new("analyze-trace --input-file t.jsonl -f json").file("t.jsonl", sound()).run().expect_exit(0);
+    assert_eq!(again.stdout, text);
+}
+
+#[test]
+fn what_a_replay_would_do_wrong_is_told() {
+    let said = |id: &str, tokens: u64, ids: &[u64]| json!({"session_id": id, "input_length": tokens, "output_length": 3, "hash_ids": ids});
+    let file = rows(&[
+        said("grows", 32, &[1, 2]),
+        said("grows", 64, &[1, 2, 3, 4]),
+        said("cut", 32, &[7, 8, 9]),
+        json!({"input_length": 0, "output_lenght": 4}),
+    ]) + "{\"input_length\": 12, \"out";
+    let run = |more: &str| {
+        Run::new("analyze-trace t.jsonl --block-size 16").args(more).file("t.jsonl", &file).run()
+    };
+    run("").expect_exit(0).shows(&[
+        "Findings: 3 that a replay refuses, 1 that make it wrong, 2 to know of",
+        "[refused] lines that are no JSON object: 1 (line 5) found column",
+        "[refused] lengths that no request has: 1 (line 4) found 'input_length' is 0",
+        "[refused] rows with more blocks than their length holds: 1 (line 3) found 3 ids in 32 tokens, blocks of 16",
+        "[wrong] keys that are nearly the name of a missing one: 1 (line 4) found 'output_lenght' is read over; 'output_length' may be meant",
+        "[note] sessions whose rows hold their history (cumulative): 1 (line 2) means",
+    ]);
+    run("--strict").expect_exit(3).says(&["--strict"]);
+    let report: Value = serde_json::from_str(&run("--format json").expect_exit(0).stdout).expect("JSON");
+    let names: Vec<&str> = report["findings"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|f| f["name"].as_str().expect("a name"))
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "broken_lines",
+            "impossible_lengths",
+            "too_many_ids",
+            "misspelt_keys",
+            "holds_history",
+            "no_output_length"
+        ]
+    );
+}
+
+#[test]
+fn what_cannot_be_analyzed() {
+    let run = |args: &str| Run::new(args).file("t.txt", "hello\nworld\n").file("e.jsonl", "").run();
+    run("analyze-trace none.jsonl").expect_exit(2).says(&["error: cannot read 'none.jsonl'"]);
+    run("analyze-trace t.txt")
+        .expect_exit(2)
+        .says(&["none of its 2 lines is a JSON object; line 1: column 1"]);
+    run("analyze-trace .").expect_exit(2).says(&["'.' is not a regular file"]);
+    run("analyze-trace e.jsonl --block-size 0").expect_exit(2).says(&["--block-size"]);
+    run("analyze-trace e.jsonl --strict")
+        .expect_exit(0)
+        .shows(&["Total requests: 0", "Input Length N/A N/A"]);
+    run("analyze-trace e.jsonl --output-file t.txt/no.json")
+        .expect_exit(1)
+        .says(&["cannot write 't.txt/no.json'"]);
+}
+
+#[test]
+fn rows_are_validated() {
+    let run = |file: &str| Run::new("validate mooncake-trace --input t.jsonl").file("t.jsonl", file).run();
+    run(&sound()).expect_exit(0).shows(&["Validation passed: 3 rows are Mooncake-compatible."]);
+    run("{\"a\": 1}\n\n{\"input_length\": -2}\n").expect_exit(1).says(&[
+        "'t.jsonl' has 2 bad lines:",
+        "line 1: none of 'input_length', 'text_input', 'messages' and 'payload' is there",
+        "line 3: 'input_length' must be a whole number above 0, not -2",
+    ]);
+    run(&"no\n".repeat(20)).expect_exit(1).says(&["10 bad lines, and was given up there"]);
+    Run::new("validate mooncake-trace none.jsonl").run().expect_exit(2).says(&["cannot read 'none.jsonl'"]);
+    Run::new("validate bailian none.jsonl").run().expect_exit(2).says(&["mooncake-trace"]);
+}
+
+#[test]
+fn a_made_trace_is_sound_and_replayed() {
+    let made = Run::new(
+        "synthesize trace --rows 40 --rate 400 --isl-mean 64 --isl-stddev 16 --osl-mean 4 --osl-stddev 1 --block-size 16 --groups 2 \
+         --hit-rate 0.4 --seed 3 --output t.jsonl",
+    )
+    .run()
+    .expect_exit(0)
+    .says(&["t.jsonl: 40 rows over", "hit rate 0.4", "--isl-block-size 16"]);
+    let analyzed =
+        Run::new("analyze-trace t.jsonl --block-size 16 --strict -f json").run_in(made).expect_exit(0);
+    let report: Value = serde_json::from_str(&analyzed.stdout).expect("JSON");
+    assert_eq!((&report["total_requests"], &report["findings"]), (&json!(40), &json!([])));
+    let rate = report["prefix_cache_hit_rate"].as_f64().expect("a rate");
+    assert!((rate - 0.4).abs() < 0.05, "{rate}");
+    let isl = report["avg_isl"].clone();
+    let done = Run::unseeded("sim://?ttft=1&itl=0.1")
+        .args("--input-file t.jsonl --custom-dataset-type mooncake_trace --isl-block-size 16 --random-seed 1")
+        .run_in(analyzed)
+        .expect_exit(0)
+        .ends(Tally::of(40, 0));
+    assert_eq!(done.summary()["input_sequence_length"]["avg"], isl);
+}
+
+#[test]
+fn figures_of_a_trace_are_checked() {
+    for (args, said) in [
+        ("--rate 0", "--rate"),
+        ("--hit-rate 1.5", "a number from 0 to 1 is allowed"),
+        ("--rows 0", "--rows"),
+        ("--isl-mean 0", "a number from 1 up is allowed"),
+        ("--lengths gaussian", "lognormal"),
+    ] {
+        Run::new("synthesize trace").args(args).run().expect_exit(2).says(&[said]);
+    }
+    let done = Run::new("synthesize trace --rows 3 --output -")
+        .run()
+        .expect_exit(0)
+        .says(&["note: a hit rate of 0.5 cannot"]);
+    assert_eq!(done.stdout.lines().count(), 3);
+    assert!(done.made().is_empty());
+}
+
+#[test]
+fn conversations_are_made_and_replayed() {
+    let config = r#"{"max_prompt_tokens": 2000, "block_size": 64, "reset": {"base_probability": 0.2}, "mood": 1,
+                     "new_tokens_per_turn": {"mean": 50, "median": 40}, "generation_length": {"mean": 40, "median": 35, "max": 60},
+                     "inter_turn_delay": {"max": 2},
+                     "cache": {"layer1_tokens": 200, "layer1_5_tokens": 60, "layer2": {"mean": 50, "median": 40}}}"#;
+    let made = |rows: &str| {
+        let done = Run::new("synthesize agentic-code --num-sessions 4 --seed 9 --output made --config small.json --max-osl 32")
+            .args(rows)
+            .file("small.json", config)
+            .run()
+            .expect_exit(0)
+            .says(&["keys that mean nothing are read over: 'mood'", "rows in dataset.jsonl", "--isl-block-size 64"])
+            .shows(&["4 sessions,", "Generation length (tokens) mean 40.0"]);
+        let folders = std::fs::read_dir(done.home.path().join("made"))
+            .expect("the folder")
+            .map(|e| e.expect("an entry").path());
+        let [folder] = &folders.collect::<Vec<_>>()[..] else { panic!("one folder") };
+        let name = folder.file_name().and_then(|n| n.to_str()).expect("a name").to_owned();
+        assert!(name.starts_with("small_4s_seed9_20"), "{name}");
+        (format!("made/{name}"), done)
+    };
+    let (folder, done) = made("");
+    let read =
+        |name: &str| std::fs::read_to_string(done.home.path().join(&folder).join(name)).expect("the file");
+    let manifest: Value = serde_json::from_str(&read("manifest.json")).expect("JSON");
+    assert_eq!(
+        (&manifest["seed"], &manifest["generation_params"]["generation_length"]["max"]),
+        (&json!(9), &json!(32.0))
+    );
+    let quality: Value = serde_json::from_str(&read("quality.json")).expect("JSON");
+    assert_eq!(quality["session_end_stats"]["total_sessions"], 4);
+    assert_eq!(read("comparison.txt"), done.stdout);
+    let rows = read("dataset.jsonl");
+    // The same again from the manifest.
+    std::fs::copy(done.home.path().join(&folder).join("manifest.json"), done.home.path().join("again.json"))
+        .expect("a copy");
+    let again =
+        Run::new("synthesize agentic-code --num-sessions 4 --seed 9 --output second --config again.json")
+            .run_in(done)
+            .expect_exit(0);
+    let second = again.made().into_iter().find(|p| p.ends_with("dataset.jsonl")).expect("the rows");
+    assert_eq!(std::fs::read_to_string(again.home.path().join(second)).expect("the rows"), rows);
+    // Whole rows are sent as they are: what is sent is what the file says.
+    let (folder, done) = made("--rows whole");
+    let file = format!("{folder}/dataset.jsonl");
+    let text = std::fs::read_to_string(done.home.path().join(&file)).expect("the rows");
+    let mut lengths: Vec<u64> = text
+        .lines()
+        .map(|line| {
+            serde_json::from_str::<Value>(line).expect("a row")["input_length"].as_u64().expect("a length")
+        })
+        .collect();
+    let done = Run::unseeded("sim://?ttft=1&itl=0.1")
+        .args("--custom-dataset-type mooncake_trace --isl-block-size 64 --random-seed 1 --input-file")
+        .arg(file)
+        .run_in(done)
+        .expect_exit(0)
+        .ends(Tally::of(lengths.len() as u64, 0));
+    let mut sent: Vec<u64> = done
+        .records()
+        .iter()
+        .map(|r| r["metrics"]["input_sequence_length"]["value"].as_u64().expect("a length"))
+        .collect();
+    lengths.sort_unstable();
+    sent.sort_unstable();
+    assert_eq!(sent, lengths);
+}
+
+#[test]
+fn configurations_of_conversations_are_checked() {
+    let run = |args: &str, config: &str| {
+        Run::new("synthesize agentic-code").args(args).file("c.json", config).run().expect_exit(2)
+    };
+    run("--config none", "")
+        .says(&["'none' is neither a file nor a configuration that is built in: 'default'"]);
+    run("--config c.json", "{\"block_size\": -1}").says(&["--config: 'c.json': line 1, column", "-1"]);
+    run("--config c.json", "{\"block_size\": 0}").says(&["block_size: must be above 0"]);
+    run("--config c.json --max-osl 5", "{\"generation_length\": {\"mean\": 9, \"median\": 9, \"min\": 6}}")
+        .says(&["generation_length: min, 6, must be at most max, 5"]);
+    assert!(run("--num-sessions 0", "").made().is_empty());
+}
