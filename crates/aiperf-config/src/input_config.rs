@@ -490,7 +490,10 @@ fn artifacts(settings: &Settings, plan: &Plan) -> Map<String, Json> {
     if settings.has(Id::ExportOutputs) {
         put(&mut out, "export_outputs_json", plan.artifacts.outputs);
     }
-    // AIPerf has no such key: it stands behind its own.
+    // AIPerf has no such keys: they stand behind its own.
+    if settings.has(Id::ExportParquet) {
+        put(&mut out, "export_parquet", plan.artifacts.parquet);
+    }
     if let Some(schema) = settings.int(Id::ExportSchema) {
         put(&mut out, "schema", schema);
     }

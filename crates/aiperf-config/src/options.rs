@@ -508,6 +508,8 @@ options! {
     ExportOutputs(&["export-outputs-json"], "artifacts.export_outputs_json", Kind::Bool, Default::Is("false"), Group::Output,
         "Write outputs.json: the text of each answer of the profiling phases, with its lengths and latencies, in the order of sessions and \
          turns.");
+    ExportParquet(&["export-parquet"], "artifacts.export_parquet", Kind::Bool, Default::Is("false"), Group::Output,
+        "Write the records as columns too, into profile_export.parquet: a row for each request. In a file also records: [jsonl, parquet].");
     ExportSchema(&["export-schema"], "artifacts.schema", count(1, 2), Default::Is("1"), Group::Output,
         "Shape of the summary JSON: 1 is AIPerf's 1.4, 2 has explicit nulls and zoned times.");
     SliceDuration(&["slice-duration"], "artifacts.slice_duration", ABOVE_ZERO, Default::Absent, Group::Output,

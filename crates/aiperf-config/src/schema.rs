@@ -225,7 +225,13 @@ fn fold_forms(root: &mut Json) -> Map<String, Json> {
     if let Some(artifacts) =
         body.get_mut("artifacts").and_then(|a| a.pointer_mut("/properties")).and_then(Json::as_object_mut)
     {
-        artifacts.insert("records".to_owned(), json!({"anyOf": [{"type": "boolean"}, {"const": ["jsonl"]}]}));
+        artifacts.insert(
+            "records".to_owned(),
+            json!({"anyOf": [
+                {"type": "boolean"},
+                {"type": "array", "minItems": 1, "items": {"enum": ["jsonl", "parquet"]}},
+            ]}),
+        );
         artifacts.insert("raw".to_owned(), json!({"type": "boolean"}));
         artifacts.insert("summary".to_owned(), json!({"anyOf": [{"const": true}, {"const": ["json"]}]}));
     }

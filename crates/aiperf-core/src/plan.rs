@@ -580,6 +580,8 @@ pub struct ArtifactsPlan {
     pub slice_ns: Option<u64>,
     /// Whether the answers' texts are written (`outputs.json`).
     pub outputs: bool,
+    /// Whether the records are written as columns too (`profile_export.parquet`).
+    pub parquet: bool,
 }
 
 impl ArtifactsPlan {
@@ -596,6 +598,7 @@ impl ArtifactsPlan {
             trace: TracePlan::default(),
             slice_ns: None,
             outputs: false,
+            parquet: false,
         }
     }
 }

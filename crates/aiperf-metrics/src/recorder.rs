@@ -391,6 +391,7 @@ impl Recorder {
             over_time,
             finishes: self.finishes,
             acceptance_histogram: self.acceptance_histogram.clone(),
+            is_of_records: false,
         }
     }
 

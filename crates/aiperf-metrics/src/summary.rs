@@ -154,6 +154,10 @@ impl Finishes {
     }
 }
 
+/// Counts that are known to the one who sent the requests, and in no record.
+const OF_THE_SCHEDULE: [&str; 4] =
+    ["scheduled_request_count", "sent_request_count", "unsent_request_count", "lost_request_count"];
+
 /// Everything known of a phase.
 #[derive(Debug, Clone)]
 pub struct Summary {
@@ -174,9 +178,19 @@ pub struct Summary {
     /// Of speculative decoding over all whole answers: place j holds the number of steps that accepted exactly j draft tokens. Empty where
     /// no server tells.
     pub acceptance_histogram: Vec<u64>,
+    /// It is of records alone, so that nobody knows what was asked for beside them: of the tally, `ended` and its parts are known.
+    pub is_of_records: bool,
 }
 
 impl Summary {
+    /// The same, of requests that are known by their records alone: how many were scheduled, sent, unsent and lost is not.
+    #[must_use]
+    pub fn of_records(mut self) -> Self {
+        self.is_of_records = true;
+        self.rows.retain(|row| !OF_THE_SCHEDULE.contains(&row.spec.tag));
+        self
+    }
+
     /// Result of a metric by its tag.
     pub fn get(&self, tag: &str) -> Option<&Stats> {
         self.rows.iter().find(|row| row.spec.tag == tag).map(|row| &row.stats)

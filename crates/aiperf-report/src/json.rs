@@ -203,16 +203,20 @@ fn phase(out: &mut Vec<u8>, report: &Report<'_>, summary: &Summary) {
     w.end();
     let tally = summary.tally;
     let mut t = Object::begin(o.key("tally"));
-    for (key, count) in [
-        ("scheduled", tally.scheduled),
-        ("sent", tally.sent),
-        ("unsent", tally.unsent),
-        ("completed", tally.completed),
-        ("failed", tally.failed),
-        ("cancelled", tally.cancelled),
-        ("lost", tally.lost),
+    for (key, count, is_in_records) in [
+        ("scheduled", tally.scheduled, false),
+        ("sent", tally.sent, false),
+        ("unsent", tally.unsent, false),
+        ("completed", tally.completed, true),
+        ("failed", tally.failed, true),
+        ("cancelled", tally.cancelled, true),
+        ("lost", tally.lost, false),
     ] {
-        t.int(key, count);
+        if summary.is_of_records && !is_in_records {
+            t.null(key);
+        } else {
+            t.int(key, count);
+        }
     }
     t.end();
     let mut reasons = Object::begin(o.key("finish_reasons"));

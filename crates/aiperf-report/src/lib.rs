@@ -12,6 +12,7 @@
 
 mod advice;
 mod analysis;
+pub mod columns;
 pub mod console;
 pub mod csv;
 pub mod file_schemas;

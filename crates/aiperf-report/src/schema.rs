@@ -143,11 +143,14 @@ pub fn summary_schema_2() -> Value {
         })
         .collect();
     let count = || json!({"type": "integer", "minimum": 0});
-    let tally: Map<String, Value> =
-        ["scheduled", "sent", "unsent", "completed", "failed", "cancelled", "lost"]
-            .iter()
-            .map(|key| ((*key).to_owned(), count()))
-            .collect();
+    // In no record, so `aiperf report` does not know it.
+    let of_schedule = ["scheduled", "sent", "unsent", "lost"]
+        .map(|key| (key.to_owned(), json!({"type": ["integer", "null"], "minimum": 0})));
+    let tally: Map<String, Value> = ["completed", "failed", "cancelled"]
+        .map(|key| (key.to_owned(), count()))
+        .into_iter()
+        .chain(of_schedule)
+        .collect();
     let phase = closed(as_map(json!({
         "window": closed(as_map(json!({"start_ns": count(), "end_ns": count(), "seconds": {"type": "number", "minimum": 0}}))),
         "tally": closed(tally),

@@ -95,6 +95,11 @@ impl Folder {
         self.named("profile_export.jsonl", ".jsonl")
     }
 
+    /// `profile_export.parquet`.
+    pub fn records_parquet(&self) -> PathBuf {
+        self.named("profile_export.parquet", ".parquet")
+    }
+
     /// `profile_export_raw.jsonl`.
     pub fn raw_jsonl(&self) -> PathBuf {
         self.named("profile_export_raw.jsonl", "_raw.jsonl")
@@ -158,6 +163,8 @@ impl Folder {
             self.timeslices_csv(),
             beside(&self.timeslices_csv()),
             self.records_jsonl(),
+            self.records_parquet(),
+            beside(&self.records_parquet()),
             self.raw_jsonl(),
             self.run_json(),
             self.network_jsonl(),

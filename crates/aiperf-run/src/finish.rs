@@ -1,7 +1,7 @@
 //! After the last request: statistics, files, and what the screen shows.
 
-use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use aiperf_core::plan::{BadRows, DatasetPlan, NetworkPlan, PhaseKind, Plan};
 use aiperf_core::rows::RowFacts;
@@ -17,6 +17,7 @@ use jiff::tz::TimeZone;
 use serde_json::json;
 
 use crate::artifacts::{Folder, InputsFile, write_whole};
+use crate::columns_file;
 use crate::control::PhaseEnd;
 use crate::error::RunError;
 use crate::job::{RunEnd, Screen, is_synthetic};
@@ -158,27 +159,14 @@ pub(crate) fn finish(run: Finished<'_>) -> RunEnd {
     if let Some(DiskProblem::Write(error)) = disk {
         notes.push(format!("Measured values could not be written to a file and stayed in memory: {error}."));
     }
+    // Of records that are not whole, or of none, there are no columns.
+    let has_columns = plan.artifacts.parquet
+        && written
+            .iter()
+            .any(|(label, path)| label == "Records" && fs::metadata(path).is_ok_and(|m| m.len() > 0));
     let incomplete = problems.first().map(ToString::to_string);
-    let paths = [
-        ("CSV Export", folder.summary_csv()),
-        ("JSON Export", folder.summary_json()),
-        ("Console Export", folder.console_txt()),
-        ("Log File", folder.log()),
-    ];
-    // The footer names files that are about to be written; one that fails is told as an error right behind it.
-    let shown: Vec<(String, String)> = paths[..3]
-        .iter()
-        .map(|(label, path)| ((*label).to_owned(), path))
-        .chain(written.iter().map(|(label, path)| (label.clone(), path)))
-        .chain(std::iter::once(("Log File".to_owned(), &paths[3].1)))
-        // Scripts take these lines for the files' places, wherever they go from here.
-        .map(|(label, path)| {
-            (label, std::path::absolute(path).as_ref().unwrap_or(path).display().to_string())
-        })
-        .collect();
-    let lines: Vec<FileLine<'_>> = shown.iter().map(|(label, path)| FileLine { label, path }).collect();
     let rows = told_rows(plan, workload);
-    let report = Report {
+    let mut report = Report {
         version: env!("CARGO_PKG_VERSION"),
         benchmark_id: run_id,
         summary,
@@ -208,16 +196,18 @@ pub(crate) fn finish(run: Finished<'_>) -> RunEnd {
         rows: rows.as_ref(),
         analysis: analysis.as_ref(),
         notes: &notes,
-        files: &lines,
+        files: &[],
     };
     let schema = plan.artifacts.schema;
-    let console_file = console::render(&report, console::EXPORT_WIDTH, false);
-    for (path, bytes) in [
-        (&paths[0].1, csv::written(&report, schema)),
-        (&paths[1].1, summary_json::written(&report, schema)),
-        (&paths[2].1, console_file.clone().into_bytes()),
+    let mut shown = Shown::default();
+    for (label, path, bytes) in [
+        ("CSV Export", folder.summary_csv(), csv::written(&report, schema)),
+        ("JSON Export", folder.summary_json(), summary_json::written(&report, schema)),
     ] {
-        problems.extend(write_whole(path, &bytes).err());
+        match write_whole(&path, &bytes) {
+            Ok(()) => shown.add(label, &path),
+            Err(error) => problems.push(error),
+        }
     }
     if plan.phases.len() > 1 {
         let last = parts.len().saturating_sub(1);
@@ -236,13 +226,57 @@ pub(crate) fn finish(run: Finished<'_>) -> RunEnd {
             .collect();
         phase_files::write(folder, &report, schema, &parts, &mut problems);
     }
-    let ready = json!({"ready": true, "was_cancelled": interrupted, "partial": !problems.is_empty()});
-    problems.extend(write_whole(&folder.ready(), ready.to_string().as_bytes()).err());
+    // Last of the results, for it may take the place that is left and can be made again from the records.
+    let columns = if has_columns { columns_file::write(folder) } else { Ok(None) };
+    let console_txt = folder.console_txt();
+    let summaries = shown.0.len();
+    shown.add("Console Export", &console_txt);
+    for (label, path) in &written {
+        shown.add(label, path);
+    }
+    match columns {
+        Ok(Some(columns)) => shown.add("Records Parquet", &columns.path),
+        Ok(None) => {}
+        Err(error) => problems.push(error),
+    }
+    shown.add("Log File", &folder.log());
+    // The file cannot know that it will not be there, the screen does.
+    let rest = shown.without(summaries);
+    let (lines, others) = (shown.lines(), rest.lines());
+    report.files = &lines;
+    let mut page = console::render(&report, console::EXPORT_WIDTH, false);
+    if let Err(error) = write_whole(&console_txt, page.as_bytes()) {
+        problems.push(error);
+        report.files = &others;
+        page = console::render(&report, console::EXPORT_WIDTH, false);
+    }
     let console = match screen.width {
         Some(width) => console::render(&report, width, screen.colour),
-        None => console_file,
+        None => page,
     };
+    let ready = json!({"ready": true, "was_cancelled": interrupted, "partial": !problems.is_empty()});
+    problems.extend(write_whole(&folder.ready(), ready.to_string().as_bytes()).err());
     RunEnd { console, completed: summary.tally.completed, interrupted, problems }
+}
+
+/// The files that the footer names. Scripts take these lines for the files' places, wherever they go from here.
+#[derive(Default)]
+pub(crate) struct Shown(Vec<(String, String)>);
+
+impl Shown {
+    pub(crate) fn add(&mut self, label: &str, path: &Path) {
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        self.0.push((label.to_owned(), path.display().to_string()));
+    }
+
+    fn without(&self, at: usize) -> Self {
+        let kept = self.0.iter().enumerate().filter(|(i, _)| *i != at);
+        Self(kept.map(|(_, line)| line.clone()).collect())
+    }
+
+    pub(crate) fn lines(&self) -> Vec<FileLine<'_>> {
+        self.0.iter().map(|(label, path)| FileLine { label, path }).collect()
+    }
 }
 
 /// The phases of either kind together, and each that began.

@@ -13,6 +13,7 @@
 
 mod artifacts;
 mod ask;
+mod columns_file;
 mod control;
 mod count;
 pub mod doctor;
@@ -56,6 +57,7 @@ mod verify;
 
 pub use aiperf_hub::Download;
 pub use artifacts::Folder;
+pub use columns_file::{AsColumns, records_as_columns};
 pub use error::RunError;
 pub use interrupt::Interrupt;
 pub use job::{Job, RunEnd, Screen};

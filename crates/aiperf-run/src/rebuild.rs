@@ -10,12 +10,14 @@ use std::path::Path;
 
 use aiperf_core::time::ClockAnchor;
 use aiperf_metrics::{Disk, DiskProblem, ErrorSummary, LengthLedger, Names, Recorder, Summary, Window};
-use aiperf_report::{FileLine, InputLengths, NetworkLatency, Report, console, csv, json};
+use aiperf_report::{InputLengths, NetworkLatency, Report, console, csv, json};
 use jiff::tz::TimeZone;
 use rustc_hash::FxHashSet;
 
 use crate::artifacts::{Folder, RUN_FILE, RUN_FILE_SUFFIX, write_whole};
+use crate::columns_file;
 use crate::error::RunError;
+use crate::finish::Shown;
 use crate::job::Screen;
 use crate::network;
 use crate::record::{self, Record};
@@ -108,18 +110,11 @@ pub fn rebuild(dir: &Path, force: bool, screen: Screen) -> Result<Rebuilt, RunEr
     if let Some(DiskProblem::Read(error)) = disk.problem() {
         return Err(artifact("read back measured values in", dir, io::Error::other(error)));
     }
+    let wants_columns = run.input_config["artifacts"]["export_parquet"] == true;
+    let columns = if wants_columns { columns_file::write(&folder) } else { Ok(None) };
     let notes = reading.notes();
-    let shown: Vec<(&str, String)> = ["CSV Export", "JSON Export", "Console Export", "Records"]
-        .into_iter()
-        .zip(targets.iter().chain([&records_path]))
-        .chain(slices.iter().map(|(label, path)| (*label, path)))
-        .map(|(label, path)| {
-            (label, std::path::absolute(path).as_ref().unwrap_or(path).display().to_string())
-        })
-        .collect();
-    let files: Vec<FileLine<'_>> = shown.iter().map(|(label, path)| FileLine { label, path }).collect();
     let reason = format!("{REASON}; {}", reading.words());
-    let report = Report {
+    let mut report = Report {
         version: &run.aiperf_version,
         benchmark_id: &run.benchmark_id,
         summary: &profiling.summary,
@@ -149,14 +144,30 @@ pub fn rebuild(dir: &Path, force: bool, screen: Screen) -> Result<Rebuilt, RunEr
         rows: run.dataset_rows.as_ref(),
         analysis: analysis.as_ref(),
         notes: &notes,
-        files: &files,
+        files: &[],
     };
-    let page = console::render(&report, console::EXPORT_WIDTH, false);
-    let (csv, json) = (csv::written(&report, run.schema), json::written(&report, run.schema));
-    let contents = [csv, json, page.clone().into_bytes()];
-    for (path, bytes) in targets.iter().zip(contents) {
+    let mut shown = Shown::default();
+    for (label, path, bytes) in [
+        ("CSV Export", &targets[0], csv::written(&report, run.schema)),
+        ("JSON Export", &targets[1], json::written(&report, run.schema)),
+    ] {
         write_whole(path, &bytes)?;
+        shown.add(label, path);
     }
+    shown.add("Console Export", &targets[2]);
+    shown.add("Records", &records_path);
+    if let Ok(Some(columns)) = &columns {
+        shown.add("Records Parquet", &columns.path);
+    }
+    for (label, path) in &slices {
+        shown.add(label, path);
+    }
+    let lines = shown.lines();
+    report.files = &lines;
+    let page = console::render(&report, console::EXPORT_WIDTH, false);
+    write_whole(&targets[2], page.as_bytes())?;
+    // Columns that could not be written take no other file with them.
+    columns?;
     let console = match screen.width {
         Some(width) => console::render(&report, width, screen.colour),
         None => page,
@@ -185,7 +196,7 @@ fn network(run: &RunFile, folder: &Folder, profiling: &Part) -> Result<Option<Ne
 const WALL: ClockAnchor = ClockAnchor { mono_ns: 0, wall_ns: 0 };
 
 /// The prefix of the files in a folder, by the file that tells what was run.
-fn prefix(dir: &Path) -> Result<Option<String>, RunError> {
+pub(crate) fn prefix(dir: &Path) -> Result<Option<String>, RunError> {
     let mut prefixes = Vec::new();
     for entry in fs::read_dir(dir).map_err(|e| artifact("read the folder", dir, e))? {
         let name = entry.map_err(|e| artifact("read the folder", dir, e))?.file_name();
@@ -245,7 +256,7 @@ impl Part {
     fn finish(self) -> Finished {
         let windows: Vec<Window> =
             self.windows.into_iter().flatten().map(|(start, end)| Window::new(start, end)).collect();
-        let summary = self.recorder.summarise(Window::pooled(&windows));
+        let summary = self.recorder.summarise(Window::pooled(&windows)).of_records();
         Finished { recorder: self.recorder, summary, errors: self.errors, lengths: self.lengths }
     }
 }

@@ -61,6 +61,10 @@ impl Resolver<'_> {
         if trace.export && level == ExportLevel::Summary {
             self.needs(Id::ExportHttpTrace, "--export-level records or raw", "traces are part of records");
         }
+        let parquet = self.settings.is_on(Id::ExportParquet);
+        if parquet && level == ExportLevel::Summary {
+            self.needs(Id::ExportParquet, "--export-level records or raw", "it is made from the records");
+        }
         ArtifactsPlan {
             dir,
             prefix: self.prefix(),
@@ -69,6 +73,7 @@ impl Resolver<'_> {
             trace,
             slice_ns: self.slice_ns(phases),
             outputs: self.settings.is_on(Id::ExportOutputs),
+            parquet,
         }
     }
 

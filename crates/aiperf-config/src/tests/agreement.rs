@@ -62,6 +62,7 @@ const PAIRS: &[(&str, &str, &str)] = &[
         "slos: {request_latency: 250, inter_token_latency: 10}",
     ),
     ("--export-outputs-json", "", "artifacts: {exportOutputsJson: true}"),
+    ("--export-parquet", "", "artifacts: {exportParquet: true}"),
     ("--export-schema", "2", "artifacts: {schema: 2}"),
     ("--slice-duration", "30", "artifacts: {sliceDuration: 30s}"),
     ("--ui", "none", "runtime: {ui: none}"),

@@ -190,11 +190,11 @@ impl<'a> Lifter<'a> {
 
     /// AIPerf says with `records` and `raw` what `level` says in one word.
     pub(super) fn artifacts(&mut self, node: &'a Node) {
-        let on = |node: &Node, word: &str| match &node.data {
+        let on = |node: &Node, words: &[&str]| match &node.data {
             Data::Scalar(s) => s.as_bool(),
             Data::List(items) => items
                 .iter()
-                .all(|i| matches!(&i.data, Data::Scalar(s) if s.raw.eq_ignore_ascii_case(word)))
+                .all(|item| words.iter().any(|word| is_word(item, word)))
                 .then_some(!items.is_empty()),
             Data::Map(_) => None,
         };
@@ -203,15 +203,18 @@ impl<'a> Lifter<'a> {
             let path = below("benchmark.artifacts", &key);
             match key.as_str() {
                 _ if entry.node.is_null() => {}
-                "records" => match on(&entry.node, "jsonl") {
-                    Some(yes) => records = Some((yes, &entry.node)),
-                    None => self.wrong_type(&entry.node, &path, "[jsonl], true or false"),
+                "records" => match on(&entry.node, &["jsonl", "parquet"]) {
+                    Some(yes) => {
+                        records = Some((yes, &entry.node));
+                        self.records_as_columns(&entry.node, &path);
+                    }
+                    None => self.wrong_type(&entry.node, &path, "[jsonl], [jsonl, parquet], true or false"),
                 },
-                "raw" => match on(&entry.node, "jsonl") {
+                "raw" => match on(&entry.node, &["jsonl"]) {
                     Some(yes) => raw = Some((yes, &entry.node)),
                     None => self.wrong_type(&entry.node, &path, "true or false"),
                 },
-                "summary" => match on(&entry.node, "json") {
+                "summary" => match on(&entry.node, &["json"]) {
                     Some(true) => {}
                     Some(false) => {
                         let place = self.place(&entry.node, &path);
@@ -247,6 +250,23 @@ impl<'a> Lifter<'a> {
         }
     }
 
+    /// What `parquet` in the list of formats asks for.
+    fn records_as_columns(&mut self, node: &Node, path: &str) {
+        let Data::List(items) = &node.data else { return };
+        if !items.iter().any(|item| is_word(item, "parquet")) {
+            return;
+        }
+        let place = self.place(node, path);
+        match self.out.settings.place(Id::ExportParquet).cloned() {
+            Some(first) => self.errors.push(ConfigError::Conflict {
+                first,
+                second: place,
+                why: "they say the same thing; keep one",
+            }),
+            None => self.out.settings.add(Id::ExportParquet, Value::Bool(true), place),
+        }
+    }
+
     /// A section that may only say that it is off.
     pub(super) fn switched_off(&mut self, node: &'a Node, path: &str) {
         match &node.data {
@@ -271,4 +291,9 @@ impl<'a> Lifter<'a> {
         let place = self.place(node, path);
         self.not_yet(place, "asks for an AIPerf feature that (unless it says 'enabled: false')");
     }
+}
+
+/// Whether a node is this word, in any case.
+fn is_word(node: &Node, word: &str) -> bool {
+    matches!(&node.data, Data::Scalar(s) if s.raw.eq_ignore_ascii_case(word))
 }

@@ -2,7 +2,7 @@
 
 use aiperf_core::text::{for_terminal, grouped};
 use aiperf_metrics::{
-    ConsoleGroup, ErrorGroup, Finishes, Flags, Limit, PhaseHealth, Row, Tally, Uncertainty, verdict,
+    ConsoleGroup, ErrorGroup, Finishes, Flags, Limit, PhaseHealth, Row, Summary, Uncertainty, verdict,
 };
 
 use super::notes::notes;
@@ -56,7 +56,7 @@ impl Page {
         self.notes(report);
         self.load(report);
         self.finishes(&report.summary.finishes);
-        self.outcome(report.summary.tally);
+        self.outcome(report.summary);
     }
 
     fn errors(&mut self, report: &Report<'_>) {
@@ -319,8 +319,15 @@ impl Page {
         }
     }
 
-    fn outcome(&mut self, t: Tally) {
-        let n = count;
+    fn outcome(&mut self, summary: &Summary) {
+        let (n, t) = (count, summary.tally);
+        if summary.is_of_records {
+            let ends =
+                [n(t.completed), " completed + ".into(), n(t.failed), " failed + ".into(), n(t.cancelled)];
+            self.out.push('\n');
+            self.line(Tone::Plain, &format!("{} ended = {} cancelled", n(t.ended()), ends.concat()));
+            return;
+        }
         let scheduled = format!("{} scheduled = {} sent + {} unsent", n(t.scheduled), n(t.sent), n(t.unsent));
         let sent = format!(
             "{} sent = {} completed + {} failed + {} cancelled + {} lost",

@@ -414,6 +414,9 @@ fn a_disk_that_fills_up_costs_the_file_that_did_not_fit_and_nothing_else() {
     let reason = summary["incomplete_reason"].as_str().expect("a reason");
     assert!(reason.contains("profile_export.jsonl"), "{reason}");
     assert!(flat(&done.stdout).contains("Incomplete results: cannot write out/profile_export.jsonl"));
+    let named = |name: &str| done.stdout.lines().any(|line| line.ends_with(name));
+    assert!(!named("/profile_export.jsonl"), "{}", done.stdout);
+    assert!(named("/profile_export_aiperf.json") && named("/inputs.json"), "{}", done.stdout);
 }
 
 #[test]
@@ -439,6 +442,7 @@ fn a_document_that_does_not_fit_is_not_left_half_written() {
     assert!(!names.contains("profile_export_aiperf.json"), "{names:?}");
     assert!(!names.iter().any(|n| n.contains(".part")), "{names:?}");
     assert!(names.contains("profile_export_aiperf.csv"), "{names:?}");
+    assert!(!done.stdout.contains("JSON Export:") && done.stdout.contains("CSV Export:"), "{}", done.stdout);
     assert!(done.text("profile_export_aiperf.csv").ends_with("\r\n"));
     assert_eq!(done.inputs().len(), 3);
 }
