@@ -311,7 +311,7 @@ options! {
     Seed(&["random-seed"], "/random_seed", count(0, u64::MAX), Default::Said("drawn, printed and recorded"), Group::Dataset,
         "Seed of every draw of the run.");
     InputFile(&["input-file"], "dataset.path", Kind::Path, Default::Absent, Group::Dataset,
-        "File of your own prompts, JSONL.");
+        "File of your own prompts, JSONL; packed with gzip or zstd, too. `-` is standard input.");
     DatasetFormat(&["custom-dataset-type"], "dataset.format", Kind::Choice {
             words: &["single_turn", "multi_turn", "mooncake_trace", "raw_payload"],
             later: &["random_pool", "bailian_trace", "burst_gpt_trace", "baseten_trace",

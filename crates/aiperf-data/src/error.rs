@@ -77,12 +77,9 @@ pub enum DataError {
         /// The file.
         path: PathBuf,
     },
-    /// A packed file.
-    #[error("{}: is compressed; unpack it first", path.display())]
-    Compressed {
-        /// The file.
-        path: PathBuf,
-    },
+    /// A file that cannot be opened, or not be unpacked.
+    #[error(transparent)]
+    Input(#[from] aiperf_files::InputError),
     /// A window that reaches down to texts of no token.
     #[error(
         "--random-range-ratio {ratio} with an ISL of {isl} allows prompts of 0 tokens (the tokenizer adds {specials} of its own); \
@@ -208,12 +205,6 @@ pub enum DataError {
     NoVocabulary {
         /// The tokenizer's name.
         tokenizer: String,
-    },
-    /// Something that is no regular file: it is read again while the run goes on.
-    #[error("{}: is not a regular file", path.display())]
-    NotAFile {
-        /// The path.
-        path: PathBuf,
     },
     /// A length that no model takes and no memory should.
     #[error("an ISL of {asked} tokens is beyond the most that prompts are made for, {most}")]

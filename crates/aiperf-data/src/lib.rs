@@ -36,7 +36,7 @@ mod workload;
 
 use std::sync::Arc;
 
-use aiperf_core::plan::{DatasetPlan, FileFormat, Plan};
+use aiperf_core::plan::{DatasetPlan, Plan};
 use aiperf_tokens::{TemplateClock, Tokenizer};
 
 pub use blocks::{BlockTexts, Blocks, BlocksError};
@@ -69,12 +69,6 @@ pub fn open(
             }
             Ok(Arc::new(synthetic::Synthetic::new(plan, set, tokenizer, &context)?))
         }
-        DatasetPlan::File(set) if set.format == FileFormat::RawPayload => {
-            Ok(Arc::new(file::RawPayloads::open(plan, set)?))
-        }
-        DatasetPlan::File(set) => {
-            let (form, note) = file::form_of(set)?;
-            Ok(Arc::new(file::RecordFile::open(plan, set, form, tokenizer, &context)?.told(note)))
-        }
+        DatasetPlan::File(set) => file::open(plan, set, tokenizer, &context),
     }
 }

@@ -301,6 +301,9 @@ impl Resolver<'_> {
     }
 
     fn check_file(&mut self, path: &Path, format: FileFormat) -> Option<()> {
+        if aiperf_files::is_standard_input(path) {
+            return Some(());
+        }
         let problem = match std::fs::metadata(path) {
             Ok(found) if found.is_dir() && format == FileFormat::RawPayload => return Some(()),
             Ok(found) if found.is_dir() => "is a folder, and this form is one file".to_owned(),

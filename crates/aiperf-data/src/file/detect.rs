@@ -1,8 +1,7 @@
 //! Which form a file has, where the user does not say it: what its first row shows.
 
-use std::path::Path;
-
 use aiperf_core::plan::{FileFormat, FilePlan};
+use aiperf_files::Input;
 use serde_json::{Map, Value};
 
 use super::lines;
@@ -13,10 +12,10 @@ use crate::error::DataError;
 /// A form, and what showed it: one line for the user, none where it is the form that files have anyway.
 type Detected = (Form, Option<String>);
 
-/// The form of a file, as the user says it or the file shows it.
-pub(crate) fn form_of(set: &FilePlan) -> Result<Detected, DataError> {
+/// The form of `input`, as the user says it or the file shows it.
+pub(crate) fn form_of(set: &FilePlan, input: &Input) -> Result<Detected, DataError> {
     let named = match set.format {
-        FileFormat::Detect | FileFormat::RawPayload => return detect(&set.path, set.block),
+        FileFormat::Detect | FileFormat::RawPayload => return detect(input, set.block),
         FileFormat::SingleTurn => Form::SingleTurn,
         FileFormat::MultiTurn => Form::MultiTurn,
         FileFormat::Mooncake => mooncake(set.block),
@@ -39,14 +38,13 @@ const OTHERS: [(&str, &str); 5] = [
     ("round_index", "tracelab"),
 ];
 
-/// Looks at the first row of the file at `path`. What is no row at all is left to the reader of the form, which says what is wrong.
-fn detect(path: &Path, block: Option<usize>) -> Result<Detected, DataError> {
+/// Looks at the first row of `input`. What is no row at all is left to the reader of the form, which says what is wrong.
+fn detect(input: &Input, block: Option<usize>) -> Result<Detected, DataError> {
     let plain = (Form::SingleTurn, None);
-    let file = lines::open(path)?;
-    let Some((number, first)) = lines::first(path, &file)? else { return Ok(plain) };
+    let Some((number, first)) = lines::first(input)? else { return Ok(plain) };
     let Ok(row) = serde_json::from_slice::<Map<String, Value>>(&first) else { return Ok(plain) };
     let read_as = |form: Form, why: &str| {
-        let (file, name) = (path.display(), form.kind().name());
+        let (file, name) = (input.name.display(), form.kind().name());
         let note = format!(
             "{file}: read as {name}, for {why} in line {number}; --custom-dataset-type says otherwise"
         );
@@ -70,7 +68,9 @@ fn detect(path: &Path, block: Option<usize>) -> Result<Detected, DataError> {
     }
     let is_text = has("text") || has("texts");
     match OTHERS.into_iter().find(|(key, _)| has(key)).filter(|_| !is_text) {
-        Some((key, format)) => Err(DataError::OtherForm { path: path.to_owned(), line: number, key, format }),
+        Some((key, format)) => {
+            Err(DataError::OtherForm { path: input.name.clone(), line: number, key, format })
+        }
         None => Ok(plain),
     }
 }
@@ -85,7 +85,8 @@ mod tests {
         let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
         file.write_all(bytes.as_bytes()).expect("written");
         let path = file.path().display().to_string();
-        let found = detect(file.path(), Some(8)).map_err(|error| error.to_string().replace(&path, ""));
+        let input = aiperf_files::open(file.path()).expect("a file");
+        let found = detect(&input, Some(8)).map_err(|error| error.to_string().replace(&path, ""));
         found.map(|(form, note)| (form, note.is_some()))
     }
 

@@ -1,15 +1,16 @@
 //! A line-based file, from its first row to its last.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Seek};
 use std::path::Path;
+
+use aiperf_files::Input;
 
 use super::row::Placed;
 use crate::error::DataError;
 
 const BUFFER: usize = 1 << 20;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
-const GZIP: &[u8] = b"\x1f\x8b";
 
 /// A line that is not blank.
 #[derive(Debug, Clone, Copy)]
@@ -42,29 +43,18 @@ pub(crate) fn placed_error(path: &Path, line: u64, (column, problem): Placed) ->
     DataError::Row { path: path.to_owned(), line, column, problem }
 }
 
-/// Opens a regular file: it is read again while the run goes on.
-pub(crate) fn open(path: &Path) -> Result<File, DataError> {
-    let read = |source| DataError::Read { path: path.to_owned(), source };
-    let file = File::open(path).map_err(read)?;
-    if !file.metadata().map_err(read)?.is_file() {
-        return Err(DataError::NotAFile { path: path.to_owned() });
-    }
-    Ok(file)
-}
-
 /// The first line that is not blank, with its number.
-pub(crate) fn first(path: &Path, file: &File) -> Result<Option<(u64, Vec<u8>)>, DataError> {
-    let mut lines = Lines::new(path, file);
+pub(crate) fn first(input: &Input) -> Result<Option<(u64, Vec<u8>)>, DataError> {
+    let mut lines = Lines::new(&input.name, &input.file)?;
     Ok(lines.next()?.map(|line| (line.number, line.row().to_vec())))
 }
 
 /// Gives every line that is not blank to `take`, in order, reading the file once.
 pub(crate) fn each(
-    path: &Path,
-    file: &File,
+    input: &Input,
     mut take: impl FnMut(Line<'_>) -> Result<(), DataError>,
 ) -> Result<(), DataError> {
-    let mut lines = Lines::new(path, file);
+    let mut lines = Lines::new(&input.name, &input.file)?;
     while let Some(line) = lines.next()? {
         take(line)?;
     }
@@ -81,8 +71,10 @@ struct Lines<'a> {
 }
 
 impl<'a> Lines<'a> {
-    fn new(path: &'a Path, file: &'a File) -> Self {
-        Self { path, reader: BufReader::with_capacity(BUFFER, file), at: 0, number: 0, line: Vec::new() }
+    fn new(path: &'a Path, mut file: &'a File) -> Result<Self, DataError> {
+        file.rewind().map_err(|source| DataError::Read { path: path.to_owned(), source })?;
+        let reader = BufReader::with_capacity(BUFFER, file);
+        Ok(Self { path, reader, at: 0, number: 0, line: Vec::new() })
     }
 
     fn next(&mut self) -> Result<Option<Line<'_>>, DataError> {
@@ -99,14 +91,9 @@ impl<'a> Lines<'a> {
             start = self.at;
             self.at += read as u64;
             self.number += 1;
-            if self.number == 1 {
-                if self.line.starts_with(GZIP) {
-                    return Err(DataError::Compressed { path: self.path.to_owned() });
-                }
-                if self.line.starts_with(BYTE_ORDER_MARK) {
-                    self.line.drain(..BYTE_ORDER_MARK.len());
-                    start += BYTE_ORDER_MARK.len() as u64;
-                }
+            if self.number == 1 && self.line.starts_with(BYTE_ORDER_MARK) {
+                self.line.drain(..BYTE_ORDER_MARK.len());
+                start += BYTE_ORDER_MARK.len() as u64;
             }
             if !self.line.trim_ascii().is_empty() {
                 break;

@@ -41,7 +41,7 @@ pub(crate) struct RawPayloads {
 #[derive(Debug)]
 struct Bodies {
     path: PathBuf,
-    /// Kept open where there is one file alone.
+    /// Kept open where there is one file alone, and where it was packed.
     open: Option<Mutex<File>>,
     rows: Rows,
     /// Turns of the files before it.
@@ -94,9 +94,10 @@ impl RawPayloads {
         let mut streams = Streams::default();
         let (mut bad, mut facts) = (BadRows::new(set.bad_rows), RowFacts::default());
         for path in paths {
-            let file = lines::open(&path)?;
+            let input = aiperf_files::open(&path)?;
+            let path = input.name.clone();
             let mut rows = Rows::default();
-            lines::each(&path, &file, |line| {
+            lines::each(&input, |line| {
                 facts.read += 1;
                 let body = match Body::parse(line.row(), field) {
                     Ok(body) => body,
@@ -114,7 +115,8 @@ impl RawPayloads {
             // An empty file of a folder is no conversation, as in AIPerf.
             if rows.len() > 0 {
                 let turns = rows.len();
-                let open = (!is_folder).then(|| Mutex::new(file));
+                let stays_open = !is_folder || input.is_spooled;
+                let open = stays_open.then(|| Mutex::new(input.file));
                 files.push(Bodies { path, open, rows, before });
                 before += turns;
             }

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use aiperf_core::conversation::{ContextMode, Conversation, Marker, Turn, TurnLength};
 use aiperf_core::plan::{EndpointKind, FilePlan, LengthPlan, Plan, TurnTimes};
+use aiperf_files::Input;
 use aiperf_rng::{Key, Stream};
 use aiperf_tokens::Tokenizer;
 use serde_json::{Map, Value, json};
@@ -126,6 +127,7 @@ impl RecordFile {
     pub(crate) fn open(
         plan: &Plan,
         set: &FilePlan,
+        input: Input,
         form: Form,
         tokenizer: Option<Arc<dyn Tokenizer>>,
         context: &OpenContext<'_>,
@@ -135,18 +137,17 @@ impl RecordFile {
             return Err(DataError::NoEntries);
         }
         check_shape(set, form)?;
-        let path = set.path.clone();
-        let file = lines::open(&path)?;
         let marking = plan.cache_bust.as_ref().map(|plan| Marking::new(plan, context.run_id));
-        let mut scan = Scan::new(&path, form, set, plan.endpoint.kind, marking.is_some());
-        scan.whole(&file)?;
+        let mut scan = Scan::new(&input.name, form, set, plan.endpoint.kind, marking.is_some());
+        scan.whole(&input)?;
         let timeline = scan.timeline();
         let notes = scan.notes();
         let histories = scan.histories();
         let Scan { rows, grouper, replaces_messages, begins, is_timed, seen, lengths, .. } = scan;
         let (shaping, ordinals, facts) = (scan.shaping, scan.ordinals, scan.facts);
+        let Input { file, name: path, .. } = input;
         let texts = lengths
-            .map(|LengthsSeen { block, scope }| {
+            .map(|LengthsSeen { block, scope }| -> Result<Lengths, DataError> {
                 let tokenizer = tokenizer.ok_or(DataError::NoTokenizerForTrace)?;
                 let texts = BlockTexts::new(set.corpus, plan.seed, tokenizer);
                 Ok(Lengths { texts, scope, block, is_bare: !plan.chat_template })

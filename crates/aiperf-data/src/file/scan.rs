@@ -1,11 +1,11 @@
 //! The pass over a file of prompts when it is opened: every row is checked, and where it is and what it begins is kept.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::path::Path;
 
 use aiperf_core::plan::{EndpointKind, FilePlan, TurnTimes};
 use aiperf_core::text::for_terminal;
+use aiperf_files::Input;
 use sha2::{Digest, Sha256};
 
 use super::index::{Grouper, MOST_TURNS, Rows};
@@ -125,9 +125,9 @@ impl<'a> Scan<'a> {
     }
 
     /// Reads the file.
-    pub(super) fn whole(&mut self, file: &File) -> Result<(), DataError> {
+    pub(super) fn whole(&mut self, input: &Input) -> Result<(), DataError> {
         let path = self.path;
-        lines::each(path, file, |line| {
+        lines::each(input, |line| {
             if matches!(self.form, Form::Mooncake { .. }) {
                 self.digest.update(line.row());
             }

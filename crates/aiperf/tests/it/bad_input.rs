@@ -281,7 +281,10 @@ fn a_file_of_prompts_is_refused_by_its_line() {
     );
     refused(prompts(b"{\"role\":\"user\"}\n"), &["p.jsonl:1", "holds neither 'text' nor 'texts'"]);
     refused(prompts(b"{\"image\":\"a.png\"}\n"), &["p.jsonl:1", "image"]);
-    refused(prompts(b"\x1f\x8b\x08\x00"), &["p.jsonl: is compressed; unpack it first"]);
+    refused(
+        prompts(b"\x1f\x8b\x08\x00"),
+        &["p.jsonl: ends in the middle of its gzip data; is the file cut off?"],
+    );
     refused(
         Run::unseeded("http://127.0.0.1:1").args("--input-file no.jsonl"),
         &["--input-file: the file no.jsonl does not exist"],

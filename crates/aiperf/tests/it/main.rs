@@ -24,6 +24,7 @@ mod licences;
 mod load;
 mod markers;
 mod pacing;
+mod packed;
 mod real_servers;
 mod rebuilt;
 mod regressions;

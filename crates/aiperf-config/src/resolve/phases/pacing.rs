@@ -2,7 +2,6 @@
 //! a closed loop. The higher layer decides first, so that a flag changes the kind of a file's phase; what only fitted the kind
 //! it had is then left out, and what was said beside the flag itself and does not fit is a mistake.
 
-use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 
@@ -28,7 +27,11 @@ const RATE_RAMP: [Id; 3] = [Id::RateRamp, Id::RateRampStrategy, Id::RateRampFrom
 
 /// Whether the first row of a JSONL file has a timestamp. What cannot be read has none; whoever opens the data set says what is wrong.
 fn first_row_has_timestamp(path: &Path) -> bool {
-    let Ok(file) = File::open(path) else { return false };
+    // Standard input can be read once, and that is when the data set is.
+    if aiperf_files::is_standard_input(path) {
+        return false;
+    }
+    let Ok(file) = aiperf_files::reader(path) else { return false };
     let mut lines = BufReader::new(file.take(MAX_FIRST_ROW)).split(b'\n').map_while(Result::ok);
     let Some(first) = lines.find(|line| !line.trim_ascii().is_empty()) else { return false };
     let row = first.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&first);

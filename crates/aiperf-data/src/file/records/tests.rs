@@ -280,13 +280,13 @@ fn bad_files_are_refused_by_line_and_column() {
         refusal(format!("{good}{{\"text\":\"x\",\"output_length\":0}}")),
         ":2: 'output_length' must be a whole number above 0, not 0"
     );
-    assert_eq!(refusal(b"\x1f\x8b\x08\x00"), ": is compressed; unpack it first");
+    assert_eq!(refusal(b"\x1f\x8b\x08\x00"), ": ends in the middle of its gzip data; is the file cut off?");
 }
 
 #[test]
 fn what_is_no_file_is_refused() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    assert!(matches!(open(set(folder.path())), Err(DataError::NotAFile { .. })));
+    assert!(matches!(open(set(folder.path())), Err(DataError::Input(_))));
     let missing = folder.path().join("none.jsonl");
     let error = open(set(&missing)).map(|w| w.len()).expect_err("missing");
     assert!(error.to_string().starts_with(&format!("{}: No such file", missing.display())), "{error}");

@@ -1,0 +1,219 @@
+use std::fs::File;
+use std::io::{self, BufReader, Cursor, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+
+use crate::error::InputError;
+use crate::packing::{MAGIC, Packing};
+
+/// What users call standard input.
+pub const STANDARD_INPUT: &str = "-";
+const BUFFER: usize = 1 << 18;
+
+/// A file that can be read from any place, unpacked.
+#[derive(Debug)]
+pub struct Input {
+    /// Read it from the place you want: the cursor is anywhere.
+    pub file: File,
+    /// What to call it.
+    pub name: PathBuf,
+    /// It has no name, and is gone when it is closed.
+    pub is_spooled: bool,
+}
+
+/// Whether `path` is standard input.
+pub fn is_standard_input(path: &Path) -> bool {
+    path.as_os_str() == STANDARD_INPUT
+}
+
+/// Opens a regular file, or standard input (`-`), which can be done once.
+pub fn open(path: &Path) -> Result<Input, InputError> {
+    if is_standard_input(path) {
+        let name = PathBuf::from("standard input");
+        let (start, stdin) = begin(&name, io::stdin().lock())?;
+        let packing = Packing::of(&name, &start)?;
+        let file = spool(&name, packing, Cursor::new(start).chain(stdin))?;
+        return Ok(Input { file, name, is_spooled: true });
+    }
+    let (file, start) = regular(path)?;
+    let packing = Packing::of(path, &start)?;
+    let name = path.to_owned();
+    match packing {
+        None => Ok(Input { file, name, is_spooled: false }),
+        Some(_) => Ok(Input { file: spool(path, packing, &file)?, name, is_spooled: true }),
+    }
+}
+
+/// Reads a regular file from its start, unpacked.
+pub fn reader(path: &Path) -> Result<Box<dyn Read>, InputError> {
+    let (file, start) = regular(path)?;
+    Ok(match Packing::of(path, &start)? {
+        None => Box::new(file),
+        Some(packing) => packing.unpacked(BufReader::new(file)),
+    })
+}
+
+/// A regular file at its start, and its first bytes.
+fn regular(path: &Path) -> Result<(File, Vec<u8>), InputError> {
+    let reading = |source| InputError::Read { path: path.to_owned(), source };
+    let mut file = File::open(path).map_err(reading)?;
+    if !file.metadata().map_err(reading)?.is_file() {
+        return Err(InputError::NotAFile { path: path.to_owned() });
+    }
+    let (start, _) = begin(path, &file)?;
+    file.rewind().map_err(reading)?;
+    Ok((file, start))
+}
+
+/// The first bytes of `from`, and the rest.
+fn begin<R: Read>(path: &Path, mut from: R) -> Result<(Vec<u8>, R), InputError> {
+    let mut start = Vec::with_capacity(MAGIC);
+    from.by_ref()
+        .take(MAGIC as u64)
+        .read_to_end(&mut start)
+        .map_err(|source| InputError::Read { path: path.to_owned(), source })?;
+    Ok((start, from))
+}
+
+/// Writes what `from` holds into a file without a name.
+fn spool(path: &Path, packing: Option<Packing>, from: impl Read) -> Result<File, InputError> {
+    let folder = std::env::temp_dir();
+    let writing = |source| InputError::Spool { path: path.to_owned(), folder: folder.clone(), source };
+    let mut file = tempfile::tempfile_in(&folder).map_err(writing)?;
+    let from = BufReader::with_capacity(BUFFER, from);
+    let mut from: Box<dyn Read> = match packing {
+        Some(packing) => packing.unpacked(from),
+        None => Box::new(from),
+    };
+    let mut buffer = vec![0; BUFFER];
+    loop {
+        let read = match from.read(&mut buffer) {
+            Ok(0) => return Ok(file),
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => {
+                return Err(match packing {
+                    Some(packing) => packing.error(path, &error),
+                    None => InputError::Read { path: path.to_owned(), source: error },
+                });
+            }
+        };
+        file.write_all(&buffer[..read]).map_err(writing)?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+    use proptest::prelude::*;
+    use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+
+    use super::*;
+
+    fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut packer = GzEncoder::new(Vec::new(), Compression::fast());
+        packer.write_all(bytes).expect("into memory");
+        packer.finish().expect("into memory")
+    }
+
+    fn zstd(bytes: &[u8]) -> Vec<u8> {
+        compress_to_vec(bytes, CompressionLevel::Fastest)
+    }
+
+    fn read(name: &str, bytes: &[u8]) -> Result<Vec<u8>, String> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).expect("written");
+        let mut input = open(&path).map_err(|e| e.to_string().replace(&path.display().to_string(), ""))?;
+        input.file.rewind().expect("a file");
+        let mut all = Vec::new();
+        input.file.read_to_end(&mut all).expect("a file");
+        let mut again = Vec::new();
+        reader(&path).expect("it can be opened").read_to_end(&mut again).expect("it was read before");
+        assert_eq!(again, all);
+        Ok(all)
+    }
+
+    #[test]
+    fn the_bytes_tell_how_a_file_is_packed() {
+        for name in ["a.jsonl", "a.gz", "a.zst"] {
+            assert_eq!(read(name, &gzip(b"hello\n")), Ok(b"hello\n".to_vec()), "{name}");
+            assert_eq!(read(name, &zstd(b"hello\n")), Ok(b"hello\n".to_vec()), "{name}");
+        }
+        assert_eq!(read("a", b"{}"), Ok(b"{}".to_vec()));
+        assert_eq!(read("a.gz", b""), Ok(Vec::new()));
+        for (bytes, name) in [
+            (&b"BZh91AY&SY\0"[..], "bzip2"),
+            (b"\xfd7zXZ\0\0", "xz"),
+            (b"PK\x03\x04....", "zip"),
+            (b"\x04\x22\x4d\x18...", "lz4"),
+        ] {
+            let said = format!(
+                ": is packed with {name}, which is not read; pack it with gzip or zstd, or unpack it"
+            );
+            assert_eq!(read("a", bytes), Err(said));
+        }
+        for (name, packing) in [("a.gz", "gzip"), ("a.jsonl.zst", "zstd")] {
+            let said = read(name, b"<html>").expect_err("it is not packed");
+            assert!(
+                said.starts_with(&format!(": its name ends like that of {packing} data, and it holds none")),
+                "{said}"
+            );
+        }
+    }
+
+    #[test]
+    fn several_parts_are_one_file() {
+        let skipped = [&b"\x52\x2a\x4d\x18\x03\0\0\0"[..], b"abc"].concat();
+        for parts in [
+            vec![gzip(b"a\n"), gzip(b"b\n")],
+            vec![zstd(b"a\n"), zstd(b"b\n")],
+            vec![skipped.clone(), zstd(b"a\n"), skipped, zstd(b"b\n")],
+        ] {
+            assert_eq!(read("a", &parts.concat()), Ok(b"a\nb\n".to_vec()));
+        }
+    }
+
+    #[test]
+    fn data_that_are_not_whole_are_told() {
+        let text: Vec<u8> =
+            (0..40_000u32).flat_map(|n| (n.wrapping_mul(2_654_435_761)).to_string().into_bytes()).collect();
+        for (packing, whole) in [("gzip", gzip(&text)), ("zstd", zstd(&text))] {
+            assert_eq!(read("a", &whole).as_deref(), Ok(&text[..]));
+            for part in 1..10 {
+                let said = read("a", &whole[..whole.len() * part / 10]);
+                assert_eq!(
+                    said,
+                    Err(format!(": ends in the middle of its {packing} data; is the file cut off?")),
+                    "{part}"
+                );
+            }
+            let said = read("a", &whole[..whole.len() - 1]);
+            assert_eq!(
+                said,
+                Err(format!(": ends in the middle of its {packing} data; is the file cut off?"))
+            );
+            let mut damaged = whole.clone();
+            damaged.truncate(whole.len() / 2);
+            damaged.extend_from_slice(&[0xff; 64]);
+            damaged.extend_from_slice(&whole[whole.len() / 2..]);
+            let said = read("a", &damaged).expect_err("it is damaged");
+            assert!(said.starts_with(&format!(": cannot be unpacked as {packing}: ")), "{said}");
+        }
+    }
+
+    #[test]
+    fn only_files_are_opened() {
+        let folder = tempfile::tempdir().expect("a folder");
+        assert!(matches!(open(folder.path()), Err(InputError::NotAFile { .. })));
+        assert!(matches!(open(&folder.path().join("a")), Err(InputError::Read { .. })));
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_packed_comes_back(bytes in prop::collection::vec(any::<u8>(), 1..3000)) {
+            prop_assert_eq!(read("a", &gzip(&bytes)), Ok(bytes.clone()));
+            prop_assert_eq!(read("a", &zstd(&bytes)), Ok(bytes));
+        }
+    }
+}
