@@ -497,5 +497,8 @@ fn artifacts(settings: &Settings, plan: &Plan) -> Map<String, Json> {
     if let Some(schema) = settings.int(Id::ExportSchema) {
         put(&mut out, "schema", schema);
     }
+    if let Some(tokens) = settings.int(Id::CacheBlockSize) {
+        put(&mut out, "cache_block_size", tokens);
+    }
     out
 }

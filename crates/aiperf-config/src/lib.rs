@@ -62,6 +62,17 @@ pub struct Resolved {
     pub notes: Vec<String>,
     /// Leave to fetch the plan's tokenizer from the hub where it is not here. No part of the plan: it changes no number.
     pub download_tokenizer: bool,
+    /// Nothing is to be sent; what would be is told in this form.
+    pub dry_run: Option<DryRunFormat>,
+}
+
+/// What a dry run prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DryRunFormat {
+    /// A page to be read.
+    Text,
+    /// What `dry_run.json` holds.
+    Json,
 }
 
 /// The plan that a command line makes.
@@ -84,6 +95,11 @@ pub fn resolve_profile(
     }
     let command = cli_command::cli_command(argv);
     resolve_layers(line.settings, line.config.as_deref(), env, draw_seed, command, line.errors)
+}
+
+fn dry_run(settings: &Settings) -> Option<DryRunFormat> {
+    let is_json = settings.text_or_default(Id::DryRunFormat) == "json";
+    settings.is_on(Id::DryRun).then_some(if is_json { DryRunFormat::Json } else { DryRunFormat::Text })
 }
 
 /// Merges the layers below `settings` and makes the plan.
@@ -121,6 +137,7 @@ fn resolve_layers(
             plan,
             notes: resolver.notes,
             download_tokenizer: settings.is_on(Id::TokenizerDownload),
+            dry_run: dry_run(&settings),
         }),
         _ => Err(Rejected::Invalid(resolver.errors)),
     }

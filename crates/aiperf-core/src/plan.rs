@@ -582,6 +582,8 @@ pub struct ArtifactsPlan {
     pub outputs: bool,
     /// Whether the records are written as columns too (`profile_export.parquet`).
     pub parquet: bool,
+    /// Tokens of a block of the server's prefix cache; at least 1.
+    pub cache_block: usize,
 }
 
 impl ArtifactsPlan {
@@ -599,6 +601,7 @@ impl ArtifactsPlan {
             slice_ns: None,
             outputs: false,
             parquet: false,
+            cache_block: 16,
         }
     }
 }

@@ -20,7 +20,7 @@ pub struct FileSchema {
 }
 
 /// Every form that this crate writes.
-pub const FILE_SCHEMAS: [FileSchema; 9] = [
+pub const FILE_SCHEMAS: [FileSchema; 10] = [
     FileSchema { name: "summary", file: "profile_export_aiperf.json", make: summary_schema },
     FileSchema {
         name: "summary-2",
@@ -38,6 +38,7 @@ pub const FILE_SCHEMAS: [FileSchema; 9] = [
     FileSchema { name: "outputs", file: "outputs.json", make: outputs_schema },
     FileSchema { name: "timeslices", file: "profile_export_aiperf_timeslices.json", make: timeslices_schema },
     FileSchema { name: "phases", file: "phase_manifest.json", make: phases_schema },
+    FileSchema { name: "dry-run", file: "dry_run.json", make: crate::dry_run::dry_run_schema },
 ];
 
 /// Schema of a line that [`jsonl::line`](crate::jsonl::line) writes.

@@ -15,6 +15,7 @@ mod analysis;
 pub mod columns;
 pub mod console;
 pub mod csv;
+pub mod dry_run;
 pub mod file_schemas;
 pub mod inputs;
 pub mod json;

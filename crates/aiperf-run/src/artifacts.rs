@@ -49,6 +49,14 @@ impl Folder {
         Ok((folder, note))
     }
 
+    /// Makes the folder, if it is not there, for what a dry run says: results that are there stay.
+    pub fn prepare_beside(plan: &ArtifactsPlan) -> Result<Self, RunError> {
+        let dir = plan.dir.clone();
+        fs::create_dir_all(&dir).map_err(|e| artifact("make the folder", &dir, e))?;
+        let lock = lock(&dir)?;
+        Ok(Self { dir, prefix: plan.prefix.clone(), _lock: lock })
+    }
+
     /// The folder of a run that is over.
     pub(crate) fn open(dir: &Path, prefix: Option<String>) -> Result<Self, RunError> {
         let lock = lock(dir)?;
@@ -113,6 +121,16 @@ impl Folder {
     /// `profile_export_run.json`.
     pub(crate) fn run_json(&self) -> PathBuf {
         self.named(RUN_FILE, RUN_FILE_SUFFIX)
+    }
+
+    /// `dry_run.json`.
+    pub(crate) fn dry_run_json(&self) -> PathBuf {
+        self.named("dry_run.json", "_dry_run.json")
+    }
+
+    /// `dry_run_inputs.json`.
+    pub(crate) fn dry_run_inputs_json(&self) -> PathBuf {
+        self.named("dry_run_inputs.json", "_dry_run_inputs.json")
     }
 
     /// `inputs.json`.

@@ -118,7 +118,7 @@ impl BodyCounter {
 }
 
 /// The conversation in a body of an API with messages, in the form of the chat API, as servers hand it to their template.
-fn messages(kind: EndpointKind, fields: &Map<String, Value>) -> Option<Value> {
+pub(crate) fn messages(kind: EndpointKind, fields: &Map<String, Value>) -> Option<Value> {
     // The blocks of a system text follow each other; parts of a message stand on lines of their own. Both as in vLLM.
     let system = kind.system_field().and_then(|name| text_of(fields.get(name)?, ""));
     let mut out: Vec<Value> =

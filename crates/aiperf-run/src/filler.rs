@@ -27,16 +27,20 @@ pub(crate) fn start(
     base: u64,
     composer: Composer,
 ) -> Result<(Bodies, JoinHandle<Filled>), RunError> {
-    let limit = most_sessions(plan, starts);
     let ahead = Ahead { items: primed(plan, starts), bytes: READY_BYTES };
     let ring = Arc::new(Ring::new(RING_SLOTS + 2 * most_at_once(plan) as usize, ahead));
+    let filler = spawn(composer, ring.clone(), sessions(plan, starts, base))?;
+    Ok((ring, filler))
+}
+
+/// The sessions of a phase, behind `base` of others.
+pub(crate) fn sessions(plan: &PhasePlan, starts: &Starts, base: u64) -> Sessions {
     let order = match starts {
         Starts::Schedule(schedule) => Some(schedule.clone()),
         Starts::Places | Starts::Arrivals | Starts::Ticks | Starts::Users(_) => None,
     };
-    let sessions = Sessions { base, limit, warmup: plan.kind == PhaseKind::Warmup, order };
-    let filler = spawn(composer, ring.clone(), sessions)?;
-    Ok((ring, filler))
+    let limit = most_sessions(plan, starts);
+    Sessions { base, limit, warmup: plan.kind == PhaseKind::Warmup, order }
 }
 
 /// Most sessions that can start.

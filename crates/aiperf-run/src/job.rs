@@ -35,6 +35,7 @@ use crate::network::{ProbedAll, Probing};
 use crate::phase::Starts;
 use crate::prepare::{Composer, ComposerSetup, check_bodies};
 use crate::progress::Progress;
+use crate::prompt_ids::PromptIds;
 use crate::random_u64;
 use crate::reader::{Collected, Reader, ReaderSetup};
 use crate::run_file::{self, RunFile};
@@ -260,16 +261,7 @@ impl Job {
             seed: plan.seed,
             is_stopped: false,
         };
-        let mut composer = Composer::new(ComposerSetup {
-            workload: self.workload.clone(),
-            sampler: self.sampler(),
-            endpoint: self.endpoint.clone(),
-            counter: self.counter(),
-            inputs,
-            repeats: self.repeats(),
-            must_count: must_count(plan),
-            models: plan.models.clone(),
-        });
+        let mut composer = self.composer(inputs);
         let server_count = self.ask(&mut composer, &urls[0], interrupt)?;
         if let Some(words) = server_count.and_then(|count| count.difference()) {
             tracing::info!("{words}");
@@ -311,6 +303,20 @@ impl Job {
         }
         let inputs = composer.and_then(Composer::finish);
         Ok(Driven { anchor, ends, inputs, collected, server_count, probed, problems })
+    }
+
+    /// Makes the requests, those that are made for the first time into `inputs` too.
+    pub(crate) fn composer(&self, inputs: Option<InputsFile>) -> Composer {
+        Composer::new(ComposerSetup {
+            workload: self.workload.clone(),
+            sampler: self.sampler(),
+            endpoint: self.endpoint.clone(),
+            counter: self.counter(),
+            inputs,
+            repeats: self.repeats(),
+            must_count: must_count(&self.plan),
+            models: self.plan.models.clone(),
+        })
     }
 
     /// Position of the conversation that is sent first.
@@ -381,8 +387,35 @@ impl Job {
         counters.map(|(own, theirs)| Verifier::start(chosen, [own, theirs])).transpose()
     }
 
+    /// What is asked.
+    pub(crate) fn workload(&self) -> &dyn Workload {
+        &*self.workload
+    }
+
+    /// The API.
+    pub(crate) fn endpoint(&self) -> &Arc<Endpoint> {
+        &self.endpoint
+    }
+
+    /// What starts the sessions of each phase.
+    pub(crate) fn starts(&self) -> &[Starts] {
+        &self.starts
+    }
+
+    /// What tokens are counted with.
+    pub(crate) fn tokenizer(&self) -> Option<&dyn Tokenizer> {
+        self.tokenizer.as_deref()
+    }
+
+    /// Tells what a server prefills. `None` without a tokenizer, of APIs where nobody knows, and where the server keeps answers so
+    /// that a request does not hold all that is prefilled.
+    pub(crate) fn prompt_ids(&self) -> Option<PromptIds> {
+        let tokenizer = self.tokenizer.clone().filter(|_| !self.plan.endpoint.chains)?;
+        PromptIds::new(tokenizer, self.endpoint.clone(), self.now)
+    }
+
     /// Counts what is sent and received; `None` when the server's counts are used.
-    fn counter(&self) -> Option<BodyCounter> {
+    pub(crate) fn counter(&self) -> Option<BodyCounter> {
         self.body_counter().filter(|_| !self.plan.endpoint.server_token_count)
     }
 

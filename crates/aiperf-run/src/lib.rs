@@ -17,6 +17,7 @@ mod columns_file;
 mod control;
 mod count;
 pub mod doctor;
+mod dry_run;
 #[cfg(test)]
 mod ended_toys;
 mod error;
@@ -37,8 +38,10 @@ mod phase;
 mod phase_files;
 mod phase_load;
 mod pooled;
+mod prefix_cache;
 mod prepare;
 mod progress;
+mod prompt_ids;
 mod reader;
 #[cfg(test)]
 mod reader_tests;
@@ -58,6 +61,7 @@ mod verify;
 pub use aiperf_hub::Download;
 pub use artifacts::Folder;
 pub use columns_file::{AsColumns, records_as_columns};
+pub use dry_run::Foretold;
 pub use error::RunError;
 pub use interrupt::Interrupt;
 pub use job::{Job, RunEnd, Screen};

@@ -129,18 +129,24 @@ impl Composer {
             if ring.is_closed() {
                 break;
             }
-            let visit = Visit { session: sessions.base + session, warmup: sessions.warmup };
-            let entry = match listed {
-                Some(entries) => entries[session as usize].conversation,
-                None => self.entry_for(visit.session),
-            };
-            let prepared = self.prepared(entry, visit).inspect_err(|_| ring.close())?;
+            let prepared = self.session(sessions, session).inspect_err(|_| ring.close())?;
             let bytes = prepared.bytes() as u64;
             if ring.put(prepared, bytes).is_err() {
                 break;
             }
         }
         Ok(())
+    }
+
+    /// What session number `session` of a phase sends.
+    pub(crate) fn session(&mut self, sessions: &Sessions, session: u64) -> Result<Arc<Prepared>, RunError> {
+        let visit = Visit { session: sessions.base + session, warmup: sessions.warmup };
+        let listed = sessions.order.as_ref().map(|schedule| schedule.entries());
+        let entry = match listed {
+            Some(entries) => entries[session as usize].conversation,
+            None => self.entry_for(visit.session),
+        };
+        self.prepared(entry, visit)
     }
 
     /// Ends `inputs.json`.

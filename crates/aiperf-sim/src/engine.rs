@@ -17,7 +17,7 @@ use aiperf_rng::{Key, Stream};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Tokens of one prefix-cache block, as in vLLM and in the published block-hash traces' finer variants.
-pub const BLOCK_TOKENS: u64 = 16;
+pub const BLOCK_TOKENS: u64 = aiperf_tokens::BLOCK_TOKENS as u64;
 
 /// Settings of the model. Times in nanoseconds.
 #[derive(Debug, Clone, PartialEq)]
@@ -335,26 +335,9 @@ fn make(at: u64, run: &mut Running, tokens: u64, out: &mut Vec<Action>) {
     }
 }
 
-/// Chained hashes of the full blocks of a prompt: a block's hash covers all tokens before it too. What is left over at the
-/// end makes no block.
+/// Chained hashes of the full blocks of a prompt: the client's own definition.
 pub fn block_hashes(ids: &[u32]) -> Arc<[u64]> {
-    let mut hash = 0x9e37_79b9_7f4a_7c15u64;
-    ids.chunks_exact(BLOCK_TOKENS as usize)
-        .map(|block| {
-            for id in block {
-                hash = mix(hash ^ u64::from(*id));
-            }
-            hash
-        })
-        .collect()
-}
-
-/// The finalizer of SplitMix64 (Steele, Lea, Flood, 2014): a bijection, so chains differ until they collide by chance.
-fn mix(z: u64) -> u64 {
-    let z = z.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
+    aiperf_tokens::block_hashes(ids, aiperf_tokens::BLOCK_TOKENS).collect()
 }
 
 #[cfg(test)]

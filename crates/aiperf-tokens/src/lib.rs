@@ -11,6 +11,7 @@
 //! * The network is never used: a tokenizer is built in, a folder, a file, or a model in the hub's cache on disk. What is
 //!   [`missing`] there, others may fetch.
 
+mod blocks;
 mod clock;
 mod count;
 mod encoding;
@@ -23,6 +24,7 @@ mod probe;
 mod template;
 mod tokenizer;
 
+pub use blocks::{BLOCK_TOKENS, block_hashes, marked_block_hashes};
 pub use clock::TemplateClock;
 pub use count::count_chat;
 pub use error::{CountError, HubProblem, TemplateError, TokenizerError};

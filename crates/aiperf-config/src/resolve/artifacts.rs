@@ -65,6 +65,9 @@ impl Resolver<'_> {
         if parquet && level == ExportLevel::Summary {
             self.needs(Id::ExportParquet, "--export-level records or raw", "it is made from the records");
         }
+        if !self.settings.is_on(Id::DryRun) {
+            self.needs(Id::DryRunFormat, "--dry-run", "it is the form of what that prints");
+        }
         ArtifactsPlan {
             dir,
             prefix: self.prefix(),
@@ -74,6 +77,7 @@ impl Resolver<'_> {
             slice_ns: self.slice_ns(phases),
             outputs: self.settings.is_on(Id::ExportOutputs),
             parquet,
+            cache_block: self.settings.int_or_default(Id::CacheBlockSize) as usize,
         }
     }
 

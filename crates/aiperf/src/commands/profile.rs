@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::sync::Arc;
 
-use aiperf_config::{Rejected, Resolved};
+use aiperf_config::{DryRunFormat, Rejected, Resolved};
 use aiperf_run::{Download, Folder, Interrupt, Job, RunError, Screen};
 
 use crate::exit::{Exit, FAILED, INTERRUPTED, USAGE};
@@ -42,7 +42,7 @@ pub(crate) fn reject(rejected: &Rejected) -> Exit {
 
 /// Everything that can be wrong before the first request is an error here; from then on the run writes what it has.
 fn benchmark(resolved: Resolved) -> Result<Exit, RunError> {
-    let Resolved { plan, notes, download_tokenizer } = resolved;
+    let Resolved { plan, notes, download_tokenizer, dry_run } = resolved;
     for note in &notes {
         output::say(note);
     }
@@ -54,6 +54,9 @@ fn benchmark(resolved: Resolved) -> Result<Exit, RunError> {
         output::say(&format!("Random seed drawn for this run: {seed} (give it back with --random-seed)"));
     }
     aiperf_os::signals::survive_file_size_limit();
+    if let Some(format) = dry_run {
+        return foretell(&job, format);
+    }
     let (folder, moved) = Folder::prepare(&job.plan().artifacts)?;
     if let Some(moved) = moved {
         output::say(&moved);
@@ -61,16 +64,7 @@ fn benchmark(resolved: Resolved) -> Result<Exit, RunError> {
     if let Err(error) = logging::start(&folder.log(), job.plan().runtime.log_level) {
         output::say(&format!("warning: no log file: {}: {error}", folder.log().display()));
     }
-    let interrupt = Arc::new(Interrupt::default());
-    if let Err(error) = signals::listen(interrupt.clone()) {
-        output::say(&format!("warning: Ctrl-C ends at once, without results: {error}"));
-    }
-    let variable = |name: &str| std::env::var_os(name);
-    let screen = Screen {
-        progress_on_terminal: std::io::stderr().is_terminal() && !is_dumb(&variable),
-        colour: std::io::stdout().is_terminal() && takes_colour(&variable),
-        width: std::io::stdout().is_terminal().then(terminal_width).flatten(),
-    };
+    let (interrupt, screen) = (interrupt(), screen());
     let end = job.run(&folder, &interrupt, screen)?;
     let shown = output::data(&end.console);
     for problem in &end.problems {
@@ -83,6 +77,36 @@ fn benchmark(resolved: Resolved) -> Result<Exit, RunError> {
     } else {
         return Ok(shown);
     }))
+}
+
+/// Tells what would be sent.
+fn foretell(job: &Job, format: DryRunFormat) -> Result<Exit, RunError> {
+    let folder = Folder::prepare_beside(&job.plan().artifacts)?;
+    let told = job.foretell(&folder, &interrupt(), screen())?;
+    let shown = output::data(match format {
+        DryRunFormat::Text => &told.page,
+        DryRunFormat::Json => &told.json,
+    });
+    Ok(if told.interrupted { Exit(INTERRUPTED) } else { shown })
+}
+
+/// Fired by the user's wish to stop.
+fn interrupt() -> Arc<Interrupt> {
+    let interrupt = Arc::new(Interrupt::default());
+    if let Err(error) = signals::listen(interrupt.clone()) {
+        output::say(&format!("warning: Ctrl-C ends at once, without results: {error}"));
+    }
+    interrupt
+}
+
+/// The terminal, as far as it is one.
+fn screen() -> Screen {
+    let variable = |name: &str| std::env::var_os(name);
+    Screen {
+        progress_on_terminal: std::io::stderr().is_terminal() && !is_dumb(&variable),
+        colour: std::io::stdout().is_terminal() && takes_colour(&variable),
+        width: std::io::stdout().is_terminal().then(terminal_width).flatten(),
+    }
 }
 
 /// Columns of the terminal, as far as the environment or the kernel tells.

@@ -11,6 +11,7 @@ mod compare;
 mod connections;
 mod docs;
 mod doctor;
+mod dry_run;
 mod endpoints;
 mod explain;
 mod files;

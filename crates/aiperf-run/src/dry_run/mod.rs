@@ -1,0 +1,144 @@
+//! What a run would send, without sending it: the run's own composer and schedules, walked through with nobody at the other end.
+
+mod look;
+mod reply;
+mod tell;
+mod walk;
+
+use aiperf_core::plan::{PhaseKind, PhasePlan};
+use aiperf_report::dry_run::{DryRun, PhaseForecast, json, text};
+use aiperf_tokens::Tokenizer;
+
+use crate::artifacts::{Folder, InputsFile, write_whole};
+use crate::error::RunError;
+use crate::interrupt::Interrupt;
+use crate::job::{Job, Screen};
+use crate::phase::Starts;
+use crate::prefix_cache::PrefixCache;
+use crate::starts;
+
+use look::{Look, LookSetup};
+use reply::Replies;
+use tell::Teller;
+use walk::Walk;
+
+/// Columns of the page where no terminal says how many there are.
+const WIDTH: usize = 120;
+
+/// What came of a dry run.
+#[derive(Debug)]
+pub struct Foretold {
+    /// The page for the screen.
+    pub page: String,
+    /// What `dry_run.json` holds.
+    pub json: String,
+    /// The user stopped it.
+    pub interrupted: bool,
+}
+
+impl Job {
+    /// Makes everything that a run would send, sends none of it, and writes `dry_run.json` and `dry_run_inputs.json`. No
+    /// connection is made.
+    ///
+    /// # Errors
+    /// What a run would meet when it makes its requests, and files that cannot be written.
+    pub fn foretell(
+        &self,
+        folder: &Folder,
+        interrupt: &Interrupt,
+        screen: Screen,
+    ) -> Result<Foretold, RunError> {
+        let inputs = InputsFile::create(folder.dry_run_inputs_json())?;
+        let plan = self.plan();
+        let mut look = Look::new(LookSetup {
+            composer: self.composer(Some(inputs)),
+            counter: self.counter(),
+            endpoint: self.endpoint().clone(),
+            prompts: self.prompt_ids(),
+            replies: self.tokenizer().and_then(Replies::of),
+            cache: PrefixCache::new(plan.artifacts.cache_block),
+            is_fixed: !self.workload().is_marked(),
+        });
+        let mut teller = Teller::new(plan.runtime.ui, plan.runtime.stats_interval_s, screen);
+        let mut phases: Vec<PhaseForecast> = Vec::new();
+        let mut notes = self.workload().describe().notes;
+        notes.extend(starts::notes(self.starts()));
+        let mut base = 0;
+        for (number, (phase, starts)) in plan.phases.iter().zip(self.starts()).enumerate() {
+            look.begin_phase(phase, starts, base);
+            let walk = Walk::of(phase, starts, number as u16, plan.seed, base, self.workload().len() as u64);
+            let walked = walk.walk(&mut look, &mut |requests| {
+                teller.say(&phase.name, requests, phase.requests);
+                interrupt.fired()
+            })?;
+            base += walked.sessions;
+            phases.push(look.end_phase(phase, &walked));
+            notes.extend(notes_of(phase, starts, &walked, phases.last()));
+            if interrupt.fired() {
+                break;
+            }
+        }
+        teller.end();
+        let unsaid = phases.iter().map(|phase| phase.cache.unknown).sum::<u64>();
+        if unsaid > 0 && plan.tokenizer.is_some() {
+            notes.push(
+                "prompts behind an answer of unknown length are left out of lengths and of the prefix cache: --osl, or an output length in \
+                 the data, tells it"
+                    .to_owned(),
+            );
+        }
+        let facts = self.workload().describe();
+        let run = DryRun {
+            version: env!("CARGO_PKG_VERSION"),
+            seed: plan.seed,
+            cli_command: &plan.cli_command,
+            is_complete: !interrupt.fired(),
+            dataset: facts.kind.name(),
+            conversations: facts.entries as u64,
+            turns: facts.turns,
+            tokenizer: self.tokenizer().map(Tokenizer::name),
+            phases: &phases,
+            notes: &notes,
+        };
+        let bytes = json(&run);
+        write_whole(&folder.dry_run_json(), &bytes)?;
+        if let Some(inputs) = look.finish().finish() {
+            inputs.finish()?;
+        }
+        Ok(Foretold {
+            page: text(&run, screen.width.unwrap_or(WIDTH)),
+            json: String::from_utf8_lossy(&bytes).into_owned(),
+            interrupted: interrupt.fired(),
+        })
+    }
+}
+
+/// What is not as exact as it looks, one sentence each.
+fn notes_of(
+    phase: &PhasePlan,
+    starts: &Starts,
+    walked: &walk::Walked,
+    told: Option<&PhaseForecast>,
+) -> Vec<String> {
+    let mut notes = Vec::new();
+    let has_turns = told.is_some_and(|told| told.later_turns > 0);
+    let at_once = phase.concurrency.is_none_or(|places| places > 1);
+    let name = &phase.name;
+    if has_turns && (matches!(starts, Starts::Ticks) || (walked.is_cut && at_once)) {
+        notes.push(format!(
+            "phase {name}: sessions are taken one after the other here; in the run they overlap, and answers decide how many of them \
+             have begun when the last request is sent"
+        ));
+    }
+    if walked.is_all_of_it_unknown {
+        notes.push(format!(
+            "phase {name} is ended by time, and how many requests fit into it the server decides: looked at are as many sessions as there are conversations"
+        ));
+    }
+    if phase.kind == PhaseKind::Warmup && walked.is_all_of_it_unknown {
+        notes.push(format!(
+            "how many sessions phase {name} uses up decides with which conversation the phase behind it begins"
+        ));
+    }
+    notes
+}
