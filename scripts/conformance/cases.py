@@ -25,6 +25,12 @@ TURNS = "".join(
 BODY = '{"model":"mock-model","messages":[{"role":"user","content":"Body %d of the river."}],"max_completion_tokens":7'
 BODIES = "".join(BODY % i + "}\n" for i in range(4))
 STREAMED_BODIES = "".join(BODY % i + ',"stream":true}\n' for i in range(4))
+CHATS = "".join(
+    '{"chat_id": %d, "parent_chat_id": -1, "timestamp": %s, "input_length": 40, "output_length": 6, "type": "text", "turn": 1, "hash_ids": [%d, 7, 8]}\n'
+    % (i + 5, i * 0.06, i) for i in range(6)
+)
+BURSTS = "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n" + "".join("%s,GPT-4,%d,6,9,API log\n" % (i * 0.06, 20 + i) for i in range(6))
+SENT = json.dumps({"data": [{"session_id": "s%d" % i, "payloads": [json.loads(BODY % i + "}"), json.loads(BODY % (i + 10) + "}")]} for i in range(3)]}, separators=(",", ":"))
 QUERY = '{"texts": [{"name": "query", "contents": ["Where is river %d?"]}, {"name": "passages", "contents": ["By the bridge.", "In the sea."]}]}\n'
 QUERIES = "".join(QUERY % i for i in range(4))
 TEMPLATE = '{"model": {{ model|tojson }}, "messages": [{"role": "user", "content": {{ text|tojson }}}], "max_completion_tokens": {{ max_tokens }}}'
@@ -141,6 +147,18 @@ CASES = {
         lengths=False,
         texts="exact",
         files={"rows.jsonl": BODIES},
+    ),
+    "bailian": case(
+        "--streaming --input-file rows.jsonl --custom-dataset-type bailian_trace --export-level raw", lengths=False, files={"rows.jsonl": CHATS}
+    ),
+    "burst_gpt": case(
+        "--streaming --input-file rows.csv --custom-dataset-type burst_gpt_trace --fixed-schedule --export-level raw", lengths=False, files={"rows.csv": BURSTS}
+    ),
+    "inputs_json": case(
+        "--input-file sent.json --custom-dataset-type inputs_json --export-level raw --request-count 6 --concurrency 1",
+        lengths=False,
+        texts="exact",
+        files={"sent.json": SENT},
     ),
     # Options.
     "extra_inputs": case("--streaming --extra-inputs temperature:0.7 --extra-inputs top_p:1 --extra-inputs ignore_eos:true --extra-inputs stop:null " + TEN),

@@ -313,19 +313,18 @@ options! {
     InputFile(&["input-file"], "dataset.path", Kind::Path, Default::Absent, Group::Dataset,
         "File of your own prompts, JSONL; packed with gzip or zstd, too. `-` is standard input.");
     DatasetFormat(&["custom-dataset-type"], "dataset.format", Kind::Choice {
-            words: &["single_turn", "multi_turn", "mooncake_trace", "raw_payload"],
-            later: &["random_pool", "bailian_trace", "burst_gpt_trace", "baseten_trace",
-                "sagemaker_data_capture", "dag_jsonl", "inputs_json", "weka_trace", "tracelab",
+            words: &["single_turn", "multi_turn", "mooncake_trace", "bailian_trace", "burst_gpt_trace", "raw_payload", "inputs_json"],
+            later: &["random_pool", "baseten_trace", "sagemaker_data_capture", "dag_jsonl", "weka_trace", "tracelab",
                 "speed_bench_qualitative", "speed_bench_coding", "speed_bench_humanities", "speed_bench_math",
                 "speed_bench_multilingual", "speed_bench_qa", "speed_bench_rag", "speed_bench_reasoning", "speed_bench_roleplay",
                 "speed_bench_stem", "speed_bench_summarization", "speed_bench_writing", "speed_bench_throughput_1k",
                 "speed_bench_throughput_2k", "speed_bench_throughput_8k", "speed_bench_throughput_16k",
                 "speed_bench_throughput_32k"],
         }, Default::Said("told by the first row"), Group::Dataset, "Form of the input file: one request per row; the turns of a conversation per row, each sent behind those before it and the \
-         server's answers (multi_turn); the length and blocks of one request per row (mooncake_trace); or one whole request body per row, sent as it is (raw_payload; of a folder each JSONL file is a \
-         conversation).");
+         server's answers (multi_turn); the length and blocks of one request per row (mooncake_trace, bailian_trace, and as a table burst_gpt_trace); or one whole request body per row, sent as it is \
+         (raw_payload; of a folder each JSONL file is a conversation), or all bodies in one JSON file (inputs_json).");
     BlockSize(&["isl-block-size", "prompt-input-tokens-block-size", "synthetic-input-tokens-block-size"], "dataset.block_size",
-        count(1, TOKENS), Default::Said("512, Mooncake's own"), Group::Dataset,
+        count(1, TOKENS), Default::Said("the trace's own: 512 for mooncake_trace, 16 for bailian_trace"), Group::Dataset,
         "Tokens of a block of a trace, which its hash_ids name.") also(&["dataset.prompts.block_size"]);
     OnBadRow(&["on-bad-row"], "dataset.on_bad_row", Kind::Choice { words: &["stop", "skip"], later: &[] }, Default::Is("stop"),
         Group::Dataset,

@@ -542,6 +542,29 @@ pub enum FileFormat {
     MultiTurn,
     /// Lengths and blocks of one request per JSONL row.
     Mooncake,
+    /// The same in Alibaba's form: rows of chats that go on with each other.
+    Bailian,
+    /// Times and lengths, a request per row of a CSV file.
+    BurstGpt,
+    /// Request bodies in sessions, one JSON document: what a run writes as `inputs.json`.
+    InputsJson,
+}
+
+impl FileFormat {
+    /// Whether its rows give lengths that texts are made to.
+    pub const fn gives_lengths(self) -> bool {
+        matches!(self, Self::Mooncake | Self::Bailian | Self::BurstGpt)
+    }
+
+    /// Whether it holds whole bodies, which are sent as they are.
+    pub const fn is_bodies(self) -> bool {
+        matches!(self, Self::RawPayload | Self::InputsJson)
+    }
+
+    /// Whether it may be a folder of files.
+    pub const fn may_be_folder(self) -> bool {
+        matches!(self, Self::RawPayload | Self::Detect)
+    }
 }
 
 /// How tokens are counted.

@@ -23,6 +23,59 @@ pub enum DataError {
         /// The form.
         format: &'static str,
     },
+    /// A row of a form that is not read yet.
+    #[error("{}:{line}: '{key}' is a key of {format}, which this version does not read yet", path.display())]
+    LaterForm {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+        /// The key that shows it.
+        key: &'static str,
+        /// The form.
+        format: &'static str,
+    },
+    /// Options that would change bodies which the file showed only when it was opened.
+    #[error(
+        "{}: its bodies ({form}) are sent as they are, and {option} has no place there; drop the option",
+        path.display()
+    )]
+    AroundBodies {
+        /// The file.
+        path: PathBuf,
+        /// Its form.
+        form: &'static str,
+        /// The option.
+        option: &'static str,
+    },
+    /// A folder that shows no form.
+    #[error(
+        "{}: no JSONL file of the folder shows what it holds; --custom-dataset-type says it (raw_payload may be a folder)",
+        path.display()
+    )]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A document without sessions.
+    #[error(
+        "{}: has no list named 'data', which inputs_json has: {{\"data\": [{{\"session_id\": …, \"payloads\": [{{…}}]}}]}}",
+        path.display()
+    )]
+    NoData {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A part of a document that cannot be sent.
+    #[error("{}: {place}: {problem}", path.display())]
+    Entry {
+        /// The file.
+        path: PathBuf,
+        /// Which part.
+        place: String,
+        /// What is wrong.
+        problem: RowProblem,
+    },
     /// A file without a single row.
     #[error("{}: holds no rows", path.display())]
     EmptyFile {
@@ -197,7 +250,7 @@ pub enum DataError {
     /// Texts of a trace are made to a length in tokens, and there is nothing to count with.
     #[error(
         "the rows of a trace give lengths in tokens, which texts are made to with a tokenizer: without --use-server-token-count, or with \
-         --custom-dataset-type mooncake_trace, there is one"
+         the form named (--custom-dataset-type), there is one"
     )]
     NoTokenizerForTrace,
     /// The tokenizer has no tokens to make texts of.
@@ -328,6 +381,44 @@ pub enum RowProblem {
         field: &'static str,
         /// The other.
         with: &'static str,
+    },
+    /// Two sessions of one name.
+    #[error("'{name}' is the session_id of data[{first}] too; each session has one of its own")]
+    SameName {
+        /// The name.
+        name: String,
+        /// Place of the first, from 0.
+        first: usize,
+    },
+    /// A field that all rows have.
+    #[error("'{field}' is missing, which every row of {form} has")]
+    Lacks {
+        /// The field.
+        field: &'static str,
+        /// The form of the file.
+        form: &'static str,
+    },
+    /// A column that is not there.
+    #[error("no column is called '{name}', which burst_gpt_trace has; there are '{found}'")]
+    NoColumn {
+        /// The column.
+        name: &'static str,
+        /// Those that are there.
+        found: String,
+    },
+    /// A row that is too short.
+    #[error("the row has {cells} cells, and none for '{name}'")]
+    NoCell {
+        /// The column.
+        name: &'static str,
+        /// Cells of the row.
+        cells: usize,
+    },
+    /// More rows than can be numbered.
+    #[error("the file has more than {max} rows")]
+    TooManyRows {
+        /// The most.
+        max: usize,
     },
     /// Blocks and length contradict each other.
     #[error("{0}; --isl-block-size says how many tokens a block has")]

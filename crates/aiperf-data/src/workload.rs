@@ -84,8 +84,14 @@ pub enum WorkloadKind {
     MultiTurn,
     /// A trace of lengths and blocks.
     Mooncake,
+    /// Alibaba's trace of lengths and blocks, in chats.
+    Bailian,
+    /// A table of times and lengths.
+    BurstGpt,
     /// Bodies of requests.
     RawPayload,
+    /// Bodies of sessions, in one document.
+    InputsJson,
 }
 
 impl WorkloadKind {
@@ -96,7 +102,10 @@ impl WorkloadKind {
             Self::SingleTurn => "single_turn",
             Self::MultiTurn => "multi_turn",
             Self::Mooncake => "mooncake_trace",
+            Self::Bailian => "bailian_trace",
+            Self::BurstGpt => "burst_gpt_trace",
             Self::RawPayload => "raw_payload",
+            Self::InputsJson => "inputs_json",
         }
     }
 }

@@ -12,6 +12,9 @@ use crate::yaml::read_bounded;
 /// Largest file taken for a system prompt: about a million tokens, and each request in flight holds it.
 const MAX_SYSTEM_PROMPT_BYTES: u64 = 4 << 20;
 
+/// Forms whose rows give lengths, which texts are made to.
+const LENGTHS: [&str; 3] = ["mooncake_trace", "bailian_trace", "burst_gpt_trace"];
+
 /// The two ways to give a system message word for word.
 pub(super) const SYSTEM_PROMPTS: [Id; 2] = [Id::SystemPrompt, Id::SystemPromptFile];
 
@@ -35,7 +38,7 @@ impl Resolver<'_> {
 
     /// Whether anything is counted here at all: the lengths of prompts made here, or what is sent and answered.
     pub(super) fn counts_tokens(&self) -> bool {
-        let is_trace = self.settings.text(Id::DatasetFormat).is_some_and(|form| form == "mooncake_trace");
+        let is_trace = self.settings.text(Id::DatasetFormat).is_some_and(|form| LENGTHS.contains(&form));
         !(self.settings.is_on(Id::ServerTokenCount) && self.settings.has(Id::InputFile)) || is_trace
     }
 

@@ -17,7 +17,7 @@ const DEFAULT_ENTRIES: u64 = 100;
 
 /// Why nothing goes into the bodies of a data set.
 const PAYLOADS: &str =
-    "the bodies of raw_payload are sent as they are; write it into them, or drop one of the two";
+    "bodies of a data set are sent as they are; write it into them, or drop one of the two";
 
 /// What only prompts made here have.
 const SYNTHETIC: &[Id] = &[
@@ -67,15 +67,15 @@ const TRACE: &[Id] = &[Id::SynthesisSpeedup, Id::SynthesisMaxIsl, Id::SynthesisM
 impl Resolver<'_> {
     /// What becomes of the times and lengths of rows.
     fn replay(&mut self, format: FileFormat) -> ReplayPlan {
-        if format == FileFormat::RawPayload {
+        if format.is_bodies() {
             for id in REPLAY.iter().chain(TRACE) {
                 self.exclude(
                     *id,
                     Id::DatasetFormat,
-                    "bodies of raw_payload have neither times nor lengths; drop one of the two",
+                    "bodies have neither times nor lengths; drop one of the two",
                 );
             }
-        } else if !matches!(format, FileFormat::Mooncake | FileFormat::Detect) {
+        } else if !format.gives_lengths() && format != FileFormat::Detect {
             for id in TRACE {
                 self.needs(
                     *id,
@@ -192,11 +192,14 @@ impl Resolver<'_> {
             "single_turn" => FileFormat::SingleTurn,
             "multi_turn" => FileFormat::MultiTurn,
             "mooncake_trace" => FileFormat::Mooncake,
+            "bailian_trace" => FileFormat::Bailian,
+            "burst_gpt_trace" => FileFormat::BurstGpt,
+            "inputs_json" => FileFormat::InputsJson,
             _ => FileFormat::Detect,
         };
         for id in SYNTHETIC {
             // Texts of a trace are cut from a corpus too.
-            if *id == Id::Corpus && format == FileFormat::Mooncake {
+            if *id == Id::Corpus && format.gives_lengths() {
                 continue;
             }
             self.exclude(
@@ -205,14 +208,15 @@ impl Resolver<'_> {
                 "the prompts of a file are sent as they are; drop one of the two",
             );
         }
-        if format == FileFormat::Mooncake && self.corpus() == CorpusPlan::Random {
+        if format.gives_lengths() && self.corpus() == CorpusPlan::Random {
             let allowed = "sonnet or coding: random tokens have no words by which equal blocks stay equal";
             self.bad(Id::Corpus, "'random'".to_owned(), allowed);
         }
-        if !matches!(format, FileFormat::Mooncake | FileFormat::Detect) {
-            self.needs(Id::BlockSize, "--custom-dataset-type mooncake_trace", "no other form has blocks");
+        if !matches!(format, FileFormat::Mooncake | FileFormat::Bailian | FileFormat::Detect) {
+            let traces = "--custom-dataset-type mooncake_trace or bailian_trace";
+            self.needs(Id::BlockSize, traces, "no other form has blocks");
         }
-        if format == FileFormat::RawPayload {
+        if format.is_bodies() {
             self.refuse_around_payloads();
         }
         self.check_file(&path, format)?;
@@ -305,7 +309,7 @@ impl Resolver<'_> {
             return Some(());
         }
         let problem = match std::fs::metadata(path) {
-            Ok(found) if found.is_dir() && format == FileFormat::RawPayload => return Some(()),
+            Ok(found) if found.is_dir() && format.may_be_folder() => return Some(()),
             Ok(found) if found.is_dir() => "is a folder, and this form is one file".to_owned(),
             Ok(_) => return Some(()),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => "does not exist".to_owned(),

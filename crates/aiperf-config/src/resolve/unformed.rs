@@ -15,6 +15,8 @@ use crate::yaml::read_bounded;
 const MAX_TEMPLATE_BYTES: u64 = 1 << 20;
 /// Templates that have a name.
 const NAMED: &[(&str, &str)] = &[("nv-embedqa", r#"{"text": {{ texts|tojson }}}"#)];
+/// Forms of data sets that are bodies.
+const BODIES: [&str; 2] = ["raw_payload", "inputs_json"];
 /// Extra inputs that AIPerf takes for what the two options say.
 pub(crate) const TEMPLATE_EXTRA: &str = "payload_template";
 pub(crate) const FIELD_EXTRA: &str = "response_field";
@@ -73,7 +75,7 @@ impl Resolver<'_> {
         if kind == EndpointKind::Raw && !self.has_payloads() {
             self.errors.push(ConfigError::Missing {
                 what: "a data set of whole request bodies (--endpoint-type raw sends them as they are)",
-                how: "--input-file with --custom-dataset-type raw_payload, or benchmark.dataset with path and format in a \
+                how: "--input-file with --custom-dataset-type raw_payload or inputs_json, or benchmark.dataset with path and format in a \
                       configuration file"
                     .to_owned(),
             });
@@ -84,7 +86,7 @@ impl Resolver<'_> {
     /// Whether the data set has request bodies.
     pub(super) fn has_payloads(&self) -> bool {
         self.settings.has(Id::InputFile)
-            && self.settings.text(Id::DatasetFormat).is_some_and(|format| format == "raw_payload")
+            && self.settings.text(Id::DatasetFormat).is_some_and(|format| BODIES.contains(&format))
     }
 
     /// What `id` says, or an extra input of that name, which is none of the body's then; and where it is written.

@@ -474,3 +474,29 @@ fn timing_variables_of_the_reference_are_told_to_do_nothing() {
         ]
     );
 }
+
+#[test]
+fn a_trace_that_is_named_brings_its_schedule() {
+    let (_dir, path) =
+        with_file("{\"chat_id\": 1, \"timestamp\": 5.5, \"input_length\": 4, \"output_length\": 2}\n");
+    let pacing = |line: &str| good(&format!("-m m --input-file {path} {line}")).plan.phases[0].pacing.clone();
+    let is_schedule = |line: &str| matches!(pacing(line), Pacing::FixedSchedule { .. });
+    assert!(is_schedule("--custom-dataset-type bailian_trace"));
+    // What the file shows of itself is no wish for its times, as in AIPerf.
+    assert!(!is_schedule(""));
+    assert!(!is_schedule("--custom-dataset-type bailian_trace --no-fixed-schedule"));
+    let (_dir, table) = with_file("Timestamp,Request tokens,Response tokens\n1,2,3\n");
+    let table = format!("-m m --input-file {table} --custom-dataset-type burst_gpt_trace");
+    assert_eq!(good(&table).plan.phases[0].pacing, Pacing::Concurrency, "AIPerf does not look into tables");
+    assert!(matches!(
+        good(&format!("{table} --fixed-schedule")).plan.phases[0].pacing,
+        Pacing::FixedSchedule { .. }
+    ));
+    let errors = wrong(&format!("{table} --isl-block-size 16 --prompt-corpus random"));
+    assert_eq!(errors.len(), 2, "{errors:?}");
+    assert!(errors[0].starts_with("--prompt-corpus: found 'random'"), "{errors:?}");
+    assert!(
+        errors[1].starts_with("--isl-block-size needs --custom-dataset-type mooncake_trace or bailian_trace"),
+        "{errors:?}"
+    );
+}

@@ -473,7 +473,8 @@ fn a_file_of_prompts_excludes_what_makes_prompts() {
         errors[0],
         "--isl and --input-file exclude each other: the prompts of a file are sent as they are; drop one of the two"
     );
-    let errors = wrong(&format!("-m m --input-file {}", dir.path().display()));
+    let errors =
+        wrong(&format!("-m m --input-file {} --custom-dataset-type single_turn", dir.path().display()));
     assert!(errors[0].ends_with("is a folder, and this form is one file"), "{errors:?}");
     let errors = wrong(&format!("-m m --artifact-dir {path}"));
     assert!(errors[0].ends_with("is a file; a folder is expected"), "{errors:?}");

@@ -1,72 +1,138 @@
 //! Which form a file has, where the user does not say it: what its first row shows.
 
+use std::path::Path;
+
 use aiperf_core::plan::{FileFormat, FilePlan};
+use aiperf_core::text::for_terminal;
 use aiperf_files::Input;
 use serde_json::{Map, Value};
 
-use super::lines;
-use super::mooncake::BLOCK;
+use super::burst_gpt::Columns;
+use super::inputs_json::Shown;
+use super::raw_payload::files_of;
 use super::record::Form;
+use super::{bailian, lines, mooncake};
 use crate::error::DataError;
 
-/// A form, and what showed it: one line for the user, none where it is the form that files have anyway.
-type Detected = (Form, Option<String>);
+/// A form, and what showed it, a line each for the user; none where it is the form that files have anyway.
+type Detected = (Shape, Vec<String>);
+
+/// Which reader reads it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// Rows of a form.
+    Rows(Form),
+    /// Bodies in one document.
+    InputsJson,
+}
 
 /// The form of `input`, as the user says it or the file shows it.
-pub(crate) fn form_of(set: &FilePlan, input: &Input) -> Result<Detected, DataError> {
+pub(super) fn shape_of(set: &FilePlan, input: &Input) -> Result<Detected, DataError> {
     let named = match set.format {
         FileFormat::Detect | FileFormat::RawPayload => return detect(input, set.block),
+        FileFormat::InputsJson => return Ok((Shape::InputsJson, Vec::new())),
         FileFormat::SingleTurn => Form::SingleTurn,
         FileFormat::MultiTurn => Form::MultiTurn,
         FileFormat::Mooncake => mooncake(set.block),
+        FileFormat::Bailian => bailian(set.block),
+        FileFormat::BurstGpt => return table(input),
     };
-    Ok((named, None))
+    Ok((Shape::Rows(named), Vec::new()))
 }
 
 fn mooncake(block: Option<usize>) -> Form {
-    Form::Mooncake { block: block.unwrap_or(BLOCK) }
+    Form::Mooncake { block: block.unwrap_or(mooncake::BLOCK) }
+}
+
+fn bailian(block: Option<usize>) -> Form {
+    Form::Bailian { block: block.unwrap_or(bailian::BLOCK) }
+}
+
+/// A file with a line of names, and those that are not read.
+fn table(input: &Input) -> Result<Detected, DataError> {
+    let path = &input.name;
+    let Some((number, header)) = lines::first(input)? else {
+        return Err(DataError::EmptyFile { path: path.clone() });
+    };
+    let (columns, unread) =
+        Columns::find(&header).map_err(|problem| lines::placed_error(path, number, (None, problem)))?;
+    let names: Vec<String> = unread.iter().map(|name| format!("'{}'", for_terminal(name, 40))).collect();
+    let unread = format!("{}: columns that are not read: {}", path.display(), names.join(", "));
+    let form = Shape::Rows(Form::BurstGpt(columns));
+    Ok((form, if names.is_empty() { Vec::new() } else { vec![unread] }))
 }
 
 /// Keys of a trace of lengths.
 const TRACE: [&str; 3] = ["hash_ids", "input_length", "text_input"];
-/// Forms that are told by a key of theirs, and have to be named by the user: they are not made of texts, or not read yet.
-const OTHERS: [(&str, &str); 5] = [
-    ("messages", "raw_payload"),
-    ("chat_id", "bailian_trace"),
-    ("captureData", "sagemaker_data_capture"),
-    ("payloads", "inputs_json"),
-    ("round_index", "tracelab"),
-];
+/// Forms that are told by a key of theirs and have to be named by the user, for they are not made of texts.
+const OTHERS: [(&str, &str); 3] =
+    [("messages", "raw_payload"), ("captureData", "sagemaker_data_capture"), ("payloads", "inputs_json")];
+/// Forms that are told by a key of theirs, or of their turns, and are not read yet.
+const LATER: [(&str, &str); 3] =
+    [("round_index", "tracelab"), ("orchestrator", "dag_jsonl"), ("question_id", "speed_bench_*")];
+/// One document, perhaps over several lines.
+const WEKA: (&str, &str) = ("hash_id_scope", "weka_trace");
+const LATER_TURNS: [&str; 3] = ["messages", "forks", "spawns"];
 
 /// Looks at the first row of `input`. What is no row at all is left to the reader of the form, which says what is wrong.
 fn detect(input: &Input, block: Option<usize>) -> Result<Detected, DataError> {
-    let plain = (Form::SingleTurn, None);
+    let plain = (Shape::Rows(Form::SingleTurn), Vec::new());
+    let path = &input.name;
+    let shown = Shown::by(input)?;
+    if shown.is_inputs {
+        let why = "there is a list 'data' of 'payloads'";
+        let note = format!(
+            "{}: read as inputs_json, for {why}; --custom-dataset-type says otherwise",
+            path.display()
+        );
+        return Ok((Shape::InputsJson, vec![note]));
+    }
+    if shown.keys.iter().any(|key| key == WEKA.0) {
+        let (key, format) = WEKA;
+        return Err(DataError::LaterForm { path: path.clone(), line: 1, key, format });
+    }
     let Some((number, first)) = lines::first(input)? else { return Ok(plain) };
-    let Ok(row) = serde_json::from_slice::<Map<String, Value>>(&first) else { return Ok(plain) };
     let read_as = |form: Form, why: &str| {
         let (file, name) = (input.name.display(), form.kind().name());
         let note = format!(
             "{file}: read as {name}, for {why} in line {number}; --custom-dataset-type says otherwise"
         );
-        Ok((form, Some(note)))
+        Ok((Shape::Rows(form), vec![note]))
     };
+    if Columns::are_in(&first) {
+        let (shape, unread) = table(input)?;
+        let why = format!(
+            "{}: read as burst_gpt_trace, for its columns are named in line {number}",
+            path.display()
+        );
+        return Ok((shape, std::iter::once(why).chain(unread).collect()));
+    }
+    let Ok(row) = serde_json::from_slice::<Map<String, Value>>(&first) else { return Ok(plain) };
     let has = |key: &str| row.get(key).is_some_and(|value| !value.is_null());
+    let later = |key, format| Err(DataError::LaterForm { path: path.clone(), line: number, key, format });
+    let is_text = has("text") || has("texts");
+    if !is_text && let Some((key, format)) = LATER.into_iter().find(|(key, _)| has(key)) {
+        return later(key, format);
+    }
     match row.get("type").and_then(Value::as_str) {
         Some("multi_turn") => return read_as(Form::MultiTurn, "its type says so"),
         Some("mooncake_trace") => return read_as(mooncake(block), "its type says so"),
         Some("single_turn") => return Ok(plain),
-        _ if row.get("turns").is_some_and(Value::is_array) => {
-            return read_as(Form::MultiTurn, "there is a list of 'turns'");
-        }
         _ => {}
     }
-    if !has("chat_id")
-        && !has("round_index")
-        && let Some(key) = TRACE.into_iter().find(|key| has(key))
-    {
+    if let Some(turns) = row.get("turns").and_then(Value::as_array) {
+        let of_turn = |key: &&str| turns.iter().any(|turn| turn.get(*key).is_some());
+        if let Some(key) = LATER_TURNS.into_iter().find(of_turn) {
+            return later(key, "dag_jsonl");
+        }
+        return read_as(Form::MultiTurn, "there is a list of 'turns'");
+    }
+    if has("chat_id") && has("input_length") {
+        return read_as(bailian(block), "there is 'chat_id'");
+    }
+    if let Some(key) = TRACE.into_iter().find(|key| has(key)) {
         return read_as(mooncake(block), &format!("there is '{key}'"));
     }
-    let is_text = has("text") || has("texts");
     match OTHERS.into_iter().find(|(key, _)| has(key)).filter(|_| !is_text) {
         Some((key, format)) => {
             Err(DataError::OtherForm { path: input.name.clone(), line: number, key, format })
@@ -75,25 +141,43 @@ fn detect(input: &Input, block: Option<usize>) -> Result<Detected, DataError> {
     }
 }
 
+/// Looks at the first row of the first JSONL file of a folder.
+pub(super) fn folder(path: &Path) -> Result<String, DataError> {
+    for file in files_of(path)? {
+        let Some((_, first)) = lines::first(&aiperf_files::open(&file)?)? else { continue };
+        let row: Map<String, Value> = serde_json::from_slice(&first).unwrap_or_default();
+        if row.get("messages").is_some_and(Value::is_array) {
+            let (folder, file) = (path.display(), file.display());
+            let note = format!(
+                "{folder}: read as raw_payload, for there are 'messages' in the first row of {file}; each JSONL file is a conversation"
+            );
+            return Ok(note);
+        }
+        break;
+    }
+    Err(DataError::Folder { path: path.to_owned() })
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::Write as _;
 
     use super::*;
 
-    fn found(bytes: &str) -> Result<(Form, bool), String> {
+    fn found(bytes: &str) -> Result<(Shape, bool), String> {
         let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
         file.write_all(bytes.as_bytes()).expect("written");
         let path = file.path().display().to_string();
         let input = aiperf_files::open(file.path()).expect("a file");
         let found = detect(&input, Some(8)).map_err(|error| error.to_string().replace(&path, ""));
-        found.map(|(form, note)| (form, note.is_some()))
+        found.map(|(form, notes)| (form, !notes.is_empty()))
     }
 
     #[test]
     fn the_first_row_tells() {
-        let (single, talk) = (Ok((Form::SingleTurn, false)), Ok((Form::MultiTurn, true)));
-        let trace = Ok((Form::Mooncake { block: 8 }, true));
+        let rows = |form, is_told| Ok((Shape::Rows(form), is_told));
+        let (single, talk) = (rows(Form::SingleTurn, false), rows(Form::MultiTurn, true));
+        let trace = rows(Form::Mooncake { block: 8 }, true);
         for (bytes, wanted) in [
             ("", &single),
             ("\n\nhello\n", &single),
@@ -106,6 +190,11 @@ mod tests {
             ("{\"type\":\"multi_turn\"}", &talk),
             ("{\"timestamp\":0,\"input_length\":5,\"hash_ids\":[]}", &trace),
             ("{\"text_input\":\"a\"}", &trace),
+            (
+                "{\"chat_id\":1,\"timestamp\":0,\"input_length\":5,\"output_length\":1}",
+                &rows(Form::Bailian { block: 8 }, true),
+            ),
+            ("{\"text\":\"a\",\"question_id\":1}", &single),
         ] {
             assert_eq!(&found(bytes), wanted, "{bytes}");
         }
@@ -114,5 +203,45 @@ mod tests {
             Err(":2: 'messages' is a key of raw_payload; if the file is one, say so: --custom-dataset-type raw_payload"
                 .to_owned())
         );
+        let (columns, _) = Columns::find(b"Timestamp,Request tokens,Response tokens").expect("all are there");
+        let table = "Timestamp,Request tokens,Response tokens\n1,2,3\n";
+        assert_eq!(found(table), rows(Form::BurstGpt(columns), true));
+        for (row, key, format) in [
+            ("{\"session_id\":\"a\",\"turns\":[{\"messages\":[]}]}", "messages", "dag_jsonl"),
+            ("{\"session_id\":\"a\",\"orchestrator\":true}", "orchestrator", "dag_jsonl"),
+            ("{\"session_id\":\"a\",\"round_index\":0,\"input_tokens_total\":4}", "round_index", "tracelab"),
+            ("{\"id\":\"a\",\"hash_id_scope\":\"local\",\"requests\":[]}", "hash_id_scope", "weka_trace"),
+            ("{\"question_id\":\"a\",\"messages\":[]}", "question_id", "speed_bench_*"),
+        ] {
+            let said = format!(":1: '{key}' is a key of {format}, which this version does not read yet");
+            assert_eq!(found(row), Err(said), "{row}");
+        }
+    }
+
+    #[test]
+    fn a_folder_is_told_by_its_first_file() {
+        let folder_of = |files: &[(&str, &str)]| {
+            let dir = tempfile::tempdir().expect("a temporary folder");
+            for (name, text) in files {
+                std::fs::write(dir.path().join(name), text).expect("written");
+            }
+            let found = folder(dir.path()).map(|note| note.contains("read as raw_payload"));
+            found.map_err(|error| error.to_string().replace(&dir.path().display().to_string(), ""))
+        };
+        let bodies = [("a.jsonl", "\n"), ("b.jsonl", "{\"messages\":[]}\n"), ("a.txt", "x")];
+        assert_eq!(folder_of(&bodies), Ok(true));
+        let none = ": no JSONL file of the folder shows what it holds; --custom-dataset-type says it (raw_payload may be a folder)";
+        assert_eq!(folder_of(&[("a.jsonl", "{}")]), Err(none.to_owned()));
+        assert_eq!(folder_of(&[]), Err(none.to_owned()));
+    }
+
+    #[test]
+    fn a_document_is_known_whatever_its_lines_are() {
+        let inputs = "{\n  \"version\": 1,\n  \"data\": [\n    {\n      \"payloads\": [{}]\n    }\n  ]\n}\n";
+        assert_eq!(found(inputs), Ok((Shape::InputsJson, true)));
+        assert_eq!(found("{\"data\":[{\"session_id\":\"a\"}]}"), Ok((Shape::Rows(Form::SingleTurn), false)));
+        let weka = "{\n \"id\": \"a\",\n \"hash_id_scope\": \"local\"\n}";
+        let said = ":1: 'hash_id_scope' is a key of weka_trace, which this version does not read yet";
+        assert_eq!(found(weka), Err(said.to_owned()));
     }
 }

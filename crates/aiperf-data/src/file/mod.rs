@@ -1,8 +1,11 @@
 //! The user's own prompts. A format is a file of this folder.
 
+mod bailian;
+mod burst_gpt;
 mod detect;
 mod grown;
 mod index;
+mod inputs_json;
 mod lines;
 mod mooncake;
 mod ranked;
@@ -18,14 +21,15 @@ mod told;
 
 use std::sync::Arc;
 
-use aiperf_core::plan::{FileFormat, FilePlan, Plan};
+use aiperf_core::plan::{BadRows, FileFormat, FilePlan, Plan, ReplayPlan};
 use aiperf_tokens::Tokenizer;
 
+use self::detect::Shape;
 use crate::OpenContext;
 use crate::error::DataError;
 use crate::workload::Workload;
 
-/// Opens the file of `set`, in whatever form it is.
+/// Opens a file or a folder in the form that the user says or that it shows.
 pub(crate) fn open(
     plan: &Plan,
     set: &FilePlan,
@@ -33,9 +37,42 @@ pub(crate) fn open(
     context: &OpenContext<'_>,
 ) -> Result<Arc<dyn Workload>, DataError> {
     if set.format == FileFormat::RawPayload {
-        return Ok(Arc::new(raw_payload::RawPayloads::open(plan, set)?));
+        return bodies(plan, set, Vec::new());
+    }
+    if set.path.is_dir() {
+        return bodies(plan, set, vec![detect::folder(&set.path)?]);
     }
     let input = aiperf_files::open(&set.path)?;
-    let (form, note) = detect::form_of(set, &input)?;
-    Ok(Arc::new(records::RecordFile::open(plan, set, input, form, tokenizer, context)?.told(note)))
+    let (shape, notes) = detect::shape_of(set, &input)?;
+    Ok(match shape {
+        Shape::Rows(form) => {
+            Arc::new(records::RecordFile::open(plan, set, input, form, tokenizer, context)?.told(notes))
+        }
+        Shape::InputsJson => {
+            check_around(plan, set, "inputs_json")?;
+            Arc::new(inputs_json::InputsJson::open(plan, set, input)?.told(notes))
+        }
+    })
+}
+
+/// A file or a folder of bodies, with what showed that it is one.
+fn bodies(plan: &Plan, set: &FilePlan, notes: Vec<String>) -> Result<Arc<dyn Workload>, DataError> {
+    check_around(plan, set, "raw_payload")?;
+    Ok(Arc::new(raw_payload::RawPayloads::open(plan, set)?.told(notes)))
+}
+
+/// Refuses what would go into bodies that are sent as they are. Where the form was named, this was found before.
+fn check_around(plan: &Plan, set: &FilePlan, form: &'static str) -> Result<(), DataError> {
+    let options = [
+        (set.replay != ReplayPlan::default(), "what changes the times and lengths of a replay"),
+        (set.bad_rows == BadRows::Skip && form == "inputs_json", "--on-bad-row skip"),
+        (set.osl.is_some(), "the output length (--osl)"),
+        (plan.system_prompt.is_some(), "the system prompt"),
+        (plan.cache_bust.is_some(), "the marker of --cache-bust"),
+        (!plan.endpoint.extra.is_empty(), "--extra-inputs"),
+    ];
+    match options.into_iter().find(|(is_there, _)| *is_there) {
+        Some((_, option)) => Err(DataError::AroundBodies { path: set.path.clone(), form, option }),
+        None => Ok(()),
+    }
 }

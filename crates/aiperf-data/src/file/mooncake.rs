@@ -7,7 +7,7 @@ use aiperf_core::plan::EndpointKind;
 use serde_json::{Map, Value};
 
 use super::record::Record;
-use super::row::{Placed, Row, length, pause, read, shown, string, time};
+use super::row::{Placed, Row, length, pause, read, shown, string, time, wrong};
 use crate::Blocks;
 use crate::error::RowProblem;
 
@@ -27,6 +27,21 @@ pub(super) struct Made {
 }
 
 impl Made {
+    /// `field` says that it has `tokens` tokens; their ids are those of blocks of `size`.
+    pub(super) fn new(
+        field: &'static str,
+        tokens: u64,
+        ids: Vec<u64>,
+        size: usize,
+    ) -> Result<Self, RowProblem> {
+        if tokens > MOST {
+            return Err(wrong(field, "at most 134217728 tokens", &Value::from(tokens)));
+        }
+        let made = Self { tokens: tokens as usize, ids };
+        made.blocks(size).check().map_err(RowProblem::Blocks)?;
+        Ok(made)
+    }
+
     pub(super) fn blocks(&self, size: usize) -> Blocks<'_> {
         Blocks { tokens: self.tokens, size, ids: &self.ids }
     }
@@ -41,7 +56,6 @@ fn record(value: Value, api: EndpointKind, size: usize) -> Result<Record, RowPro
     let Value::Object(map) = value else {
         return Err(RowProblem::NotAnObject { found: shown(&value) });
     };
-    let wrong = |field, wanted, found: &Value| RowProblem::Field { field, wanted, found: shown(found) };
     let (mut row, mut record) = (Row::default(), Record::default());
     let (mut input, mut ids, mut messages, mut tools) = (None, None, None, None);
     let given: Vec<&str> =
@@ -90,12 +104,7 @@ fn record(value: Value, api: EndpointKind, size: usize) -> Result<Record, RowPro
         row.extra.insert("tools".to_owned(), tools);
     }
     if let Some(tokens) = input {
-        if tokens > MOST {
-            return Err(wrong("input_length", "at most 134217728 tokens", &Value::from(tokens)));
-        }
-        let made = Made { tokens: tokens as usize, ids: ids.unwrap_or_default() };
-        made.blocks(size).check().map_err(RowProblem::Blocks)?;
-        row.made = Some(made);
+        row.made = Some(Made::new("input_length", tokens, ids.unwrap_or_default(), size)?);
     }
     if let Some(messages) = messages {
         let field = api.messages_field().filter(|_| api.has_messages());
@@ -117,7 +126,7 @@ fn name(value: Value) -> Result<String, RowProblem> {
     }
 }
 
-fn numbers(value: &Value) -> Result<Vec<u64>, RowProblem> {
+pub(super) fn numbers(value: &Value) -> Result<Vec<u64>, RowProblem> {
     // Negative ids are ids all the same: one number each.
     let number = |v: &Value| v.as_u64().or_else(|| v.as_i64().map(i64::cast_unsigned));
     let list = value.as_array().and_then(|list| list.iter().map(number).collect());

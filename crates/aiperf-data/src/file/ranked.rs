@@ -12,13 +12,13 @@ use crate::error::RowProblem;
 
 /// Rows of one kind: how many, and the line of the first.
 #[derive(Debug, Default, Clone, Copy)]
-struct Seen {
-    rows: u64,
+pub(super) struct Seen {
+    pub(super) rows: u64,
     first: u64,
 }
 
 impl Seen {
-    fn add(&mut self, line: u64) {
+    pub(super) fn add(&mut self, line: u64) {
         self.rows += 1;
         if self.rows == 1 {
             self.first = line;
@@ -26,7 +26,7 @@ impl Seen {
     }
 
     /// `3 rows (line 7 is the first)`, if there are any.
-    fn words(self) -> Option<String> {
+    pub(super) fn words(self) -> Option<String> {
         match self.rows {
             0 => None,
             1 => Some(format!("the row in line {}", self.first)),

@@ -49,14 +49,14 @@ struct Bodies {
 }
 
 /// What is looked at in a body.
-struct Body {
-    streams: bool,
-    limit: Option<u64>,
+pub(super) struct Body {
+    pub(super) streams: bool,
+    pub(super) limit: Option<u64>,
 }
 
 impl Body {
     /// Checks a row; `field` is the list that the API cannot do without.
-    fn parse(row: &[u8], field: Option<&'static str>) -> Result<Self, Placed> {
+    pub(super) fn parse(row: &[u8], field: Option<&'static str>) -> Result<Self, Placed> {
         let text = std::str::from_utf8(row).map_err(|e| (Some(e.valid_up_to() + 1), RowProblem::NotUtf8))?;
         if !text.starts_with('{') {
             let value: Value = serde_json::from_str(text).map_err(|e| broken(&e))?;
@@ -77,7 +77,7 @@ impl Body {
 }
 
 /// The list that bodies of this API have; AIPerf asks all of them for `messages`.
-const fn needed(kind: EndpointKind) -> Option<&'static str> {
+pub(super) const fn needed(kind: EndpointKind) -> Option<&'static str> {
     if kind.has_messages() && !matches!(kind, EndpointKind::Responses) { kind.messages_field() } else { None }
 }
 
@@ -103,7 +103,7 @@ impl RawPayloads {
                     Ok(body) => body,
                     Err(placed) => return bad.push(line.error(&path, placed)),
                 };
-                streams.note(body.streams, &path, line.number);
+                streams.note(body.streams, || format!("{}:{}", path.display(), line.number));
                 rows.push(line.number, line.start, line.end);
                 if is_folder && rows.len() > MOST_TURNS {
                     let session = path.display().to_string();
@@ -136,6 +136,13 @@ impl RawPayloads {
             notes,
             facts,
         })
+    }
+
+    /// The same, with something to be told before the rest.
+    #[must_use]
+    pub(crate) fn told(mut self, notes: Vec<String>) -> Self {
+        self.notes.splice(..0, notes);
+        self
     }
 
     fn turn(&self, file: &Bodies, row: usize) -> Result<Turn, DataError> {
@@ -176,7 +183,7 @@ impl Bodies {
 }
 
 /// The JSONL files of a folder by name.
-fn files_of(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
+pub(super) fn files_of(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
     let read = |source| DataError::Read { path: folder.to_owned(), source };
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(read)? {
@@ -191,30 +198,27 @@ fn files_of(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
 
 /// Which bodies ask for a stream.
 #[derive(Debug, Default)]
-struct Streams {
-    /// The first that does, and the first that does not.
-    asks: Option<(PathBuf, u64)>,
-    silent: Option<(PathBuf, u64)>,
+pub(super) struct Streams {
+    /// Where the first is that does, and the first that does not.
+    asks: Option<String>,
+    silent: Option<String>,
 }
 
 impl Streams {
-    fn note(&mut self, streams: bool, path: &Path, line: u64) {
+    pub(super) fn note(&mut self, streams: bool, place: impl FnOnce() -> String) {
         let first = if streams { &mut self.asks } else { &mut self.silent };
-        first.get_or_insert_with(|| (path.to_owned(), line));
+        first.get_or_insert_with(place);
     }
 
     /// What does not go together with `--streaming`.
-    fn note_for(&self, streaming: bool) -> Option<String> {
-        let place = |first: &Option<(PathBuf, u64)>| {
-            first.as_ref().map(|(path, line)| format!("{}:{line}", path.display()))
-        };
+    pub(super) fn note_for(&self, streaming: bool) -> Option<String> {
         if streaming {
-            place(&self.silent).map(|place| {
+            self.silent.as_ref().map(|place| {
                 format!("{place}: the body does not ask for a stream, and bodies are sent as they are: unless the server streams \
                      anyway, its answer comes as a whole in spite of --streaming")
             })
         } else {
-            place(&self.asks).map(|place| {
+            self.asks.as_ref().map(|place| {
                 format!("{place}: the body asks for a stream; the times of its tokens are measured with --streaming alone")
             })
         }

@@ -4,6 +4,8 @@ use aiperf_core::conversation::ContextMode;
 use aiperf_core::plan::EndpointKind;
 use serde_json::Value;
 
+use super::bailian::{self, Link};
+use super::burst_gpt::{self, Columns};
 use super::mooncake;
 use super::row::{Placed, Row, read, shown, string};
 use crate::error::RowProblem;
@@ -21,6 +23,13 @@ pub(crate) enum Form {
         /// Tokens of a block.
         block: usize,
     },
+    /// `bailian_trace`: the same, and the chat that goes on.
+    Bailian {
+        /// Tokens of a block.
+        block: usize,
+    },
+    /// `burst_gpt_trace`: below a line with names of columns, a line is the time and the lengths of a request.
+    BurstGpt(Columns),
 }
 
 /// A line.
@@ -32,6 +41,12 @@ pub(super) struct Record {
     pub(super) turns: Vec<Row>,
     /// Keys that mean nothing here, those of its turns too.
     pub(super) unknown: Vec<String>,
+    /// The chat it belongs to, in a trace whose rows say it.
+    pub(super) link: Option<Link>,
+    /// What kind of request it was, where that was none of text alone.
+    pub(super) was: Option<String>,
+    /// A length of 0 was made 1.
+    pub(super) is_raised: bool,
 }
 
 impl Form {
@@ -40,29 +55,53 @@ impl Form {
             Self::SingleTurn => WorkloadKind::SingleTurn,
             Self::MultiTurn => WorkloadKind::MultiTurn,
             Self::Mooncake { .. } => WorkloadKind::Mooncake,
+            Self::Bailian { .. } => WorkloadKind::Bailian,
+            Self::BurstGpt(_) => WorkloadKind::BurstGpt,
         }
     }
 
     pub(super) const fn context(self) -> ContextMode {
         match self {
-            Self::SingleTurn => ContextMode::SelfContained,
-            Self::MultiTurn | Self::Mooncake { .. } => ContextMode::History,
+            Self::SingleTurn | Self::BurstGpt(_) => ContextMode::SelfContained,
+            Self::MultiTurn | Self::Mooncake { .. } | Self::Bailian { .. } => ContextMode::History,
         }
     }
 
     /// A recording of requests, whose rows say lengths.
     pub(super) const fn is_trace(self) -> bool {
-        matches!(self, Self::Mooncake { .. })
+        matches!(self, Self::Mooncake { .. } | Self::Bailian { .. } | Self::BurstGpt(_))
+    }
+
+    /// Tokens of a block, where rows give lengths in the place of texts.
+    pub(super) const fn block(self) -> Option<usize> {
+        match self {
+            Self::SingleTurn | Self::MultiTurn => None,
+            Self::Mooncake { block } | Self::Bailian { block } => Some(block),
+            // No row has any.
+            Self::BurstGpt(_) => Some(mooncake::BLOCK),
+        }
+    }
+
+    /// Whether the first line is none of the rows: it names the columns.
+    pub(super) const fn has_header(self) -> bool {
+        matches!(self, Self::BurstGpt(_))
+    }
+
+    /// Whether rows that cannot be read are left out in any case.
+    pub(super) const fn leaves_out(self) -> bool {
+        matches!(self, Self::BurstGpt(_))
     }
 
     /// Reads a line without its line end, for requests of the type `api`.
     pub(super) fn parse(self, line: &[u8], api: EndpointKind) -> Result<Record, Placed> {
         match self {
             Self::Mooncake { block } => mooncake::parse(line, api, block),
+            Self::Bailian { block } => bailian::parse(line, block),
+            Self::BurstGpt(columns) => burst_gpt::parse(line, columns),
             Self::SingleTurn => {
                 let mut row = Row::parse(line)?;
                 let (session_id, unknown) = (row.session_id.take(), std::mem::take(&mut row.unknown));
-                Ok(Record { session_id, turns: vec![row], unknown })
+                Ok(Record { session_id, turns: vec![row], unknown, ..Record::default() })
             }
             Self::MultiTurn => turns_of(read(line)?).map_err(|problem| (None, problem)),
         }

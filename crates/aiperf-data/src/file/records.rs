@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use aiperf_core::conversation::{ContextMode, Conversation, Marker, Turn, TurnLength};
-use aiperf_core::plan::{EndpointKind, FilePlan, LengthPlan, Plan, TurnTimes};
+use aiperf_core::plan::{EndpointKind, FilePlan, LengthPlan, Pacing, PhasePlan, Plan, TurnTimes};
 use aiperf_files::Input;
 use aiperf_rng::{Key, Stream};
 use aiperf_tokens::Tokenizer;
@@ -19,7 +19,7 @@ use serde_json::{Map, Value, json};
 use super::grown::{Grown, Part};
 use super::index::{Groups, MOST_TURNS, Rows};
 use super::lines;
-use super::mooncake::History;
+use super::mooncake::{Histories, History};
 use super::record::{Form, Record};
 use super::row::Row;
 use super::scan::{LengthsSeen, Scan, SeenRow};
@@ -48,6 +48,8 @@ pub(crate) struct RecordFile {
     texts: Option<Lengths>,
     /// How the rows of each conversation of a trace go together.
     histories: Vec<History>,
+    /// The chat that each conversation begins with, in a trace of chats: their rows are looked at when they are sent.
+    roots: Vec<i64>,
     models: Models,
     osl: Option<LengthPlan>,
     outputs: Stream,
@@ -140,9 +142,24 @@ impl RecordFile {
         let marking = plan.cache_bust.as_ref().map(|plan| Marking::new(plan, context.run_id));
         let mut scan = Scan::new(&input.name, form, set, plan.endpoint.kind, marking.is_some());
         scan.whole(&input)?;
-        let timeline = scan.timeline();
-        let notes = scan.notes();
         let histories = scan.histories();
+        let (mut roots, mut chat_notes, mut conversations) = (Vec::new(), Vec::new(), scan.grouper.len());
+        let mut chats = None;
+        if matches!(form, Form::Bailian { .. }) && set.replay.turn_times != TurnTimes::Alone {
+            let of_root = std::mem::take(&mut scan.links).finish(set.entries).map_err(|(row, problem)| {
+                lines::placed_error(&input.name, scan.rows.line(row), (None, problem))
+            })?;
+            chat_notes = of_root.notes();
+            conversations = of_root.groups.len();
+            scan.begins = if set.ignore_timestamps { Starts::default() } else { of_root.begins };
+            scan.replaces_messages =
+                of_root.groups.most_rows() > 1 && plan.endpoint.kind.messages_field().is_some();
+            roots = of_root.roots;
+            chats = Some(of_root.groups);
+        }
+        let timeline = scan.timeline(conversations);
+        let mut notes = scan.notes();
+        notes.extend(chat_notes.into_iter().map(|note| format!("{}: {note}", input.name.display())));
         let Scan { rows, grouper, replaces_messages, begins, is_timed, seen, lengths, .. } = scan;
         let (shaping, ordinals, facts) = (scan.shaping, scan.ordinals, scan.facts);
         let Input { file, name: path, .. } = input;
@@ -153,9 +170,9 @@ impl RecordFile {
                 Ok(Lengths { texts, scope, block, is_bare: !plan.chat_template })
             })
             .transpose()?;
-        let groups = grouper.finish(set.entries);
+        let groups = chats.unwrap_or_else(|| grouper.finish(set.entries));
         let turns = match form {
-            Form::SingleTurn | Form::Mooncake { .. } => None,
+            Form::SingleTurn | Form::Mooncake { .. } | Form::Bailian { .. } | Form::BurstGpt(_) => None,
             Form::MultiTurn => {
                 let takes_system = plan.endpoint.kind.traits().has_system;
                 Some(Turns::of(&groups, &seen, takes_system).map_err(|index| {
@@ -167,11 +184,12 @@ impl RecordFile {
                 })?)
             }
         };
-        Ok(Self {
+        let mut made = Self {
             form,
             turns,
             texts,
             histories,
+            roots,
             file: Mutex::new(file),
             system: plan.system_prompt.clone(),
             marking,
@@ -192,14 +210,28 @@ impl RecordFile {
             timeline,
             ordinals,
             facts,
-        })
+        };
+        made.notes.extend(made.unused_times(plan));
+        Ok(made)
     }
 
     /// The same, with something to be told before the rest.
     #[must_use]
-    pub(crate) fn told(mut self, note: Option<String>) -> Self {
-        self.notes.splice(..0, note);
+    pub(crate) fn told(mut self, notes: Vec<String>) -> Self {
+        self.notes.splice(..0, notes);
         self
+    }
+
+    /// Times of a trace that no phase of `plan` is sent at.
+    fn unused_times(&self, plan: &Plan) -> Option<String> {
+        let is_schedule = |phase: &PhasePlan| matches!(phase.pacing, Pacing::FixedSchedule { .. });
+        let are_unused = self.form.block().is_some() && self.is_timed && !plan.phases.iter().any(is_schedule);
+        are_unused.then(|| {
+            format!(
+                "{}: the rows have timestamps, and the load options say when they are sent; --fixed-schedule sends them at their times",
+                self.path.display()
+            )
+        })
     }
 
     fn record(&self, row: usize) -> Result<Record, DataError> {
@@ -244,12 +276,16 @@ impl RecordFile {
         })
     }
 
-    /// How the turns of a conversation go together.
-    fn context(&self, index: usize) -> ContextMode {
-        match self.histories.get(index) {
-            Some(History::Whole | History::Grows) => ContextMode::SelfContained,
-            Some(History::Adds) | None => self.form.context(),
+    /// How the rows of a conversation of a trace go together.
+    fn history(&self, index: usize, records: &[Record]) -> Option<History> {
+        if self.roots.is_empty() {
+            return self.histories.get(index).copied();
         }
+        let (mut histories, block) = (Histories::default(), self.form.block()?);
+        for record in records {
+            histories.push(0, &record.turns[0], block);
+        }
+        Some(histories.of(0))
     }
 
     /// Puts the messages of a row that holds its history into the row, for an API that has messages.
@@ -323,11 +359,15 @@ impl Workload for RecordFile {
         let mut instructs = self.turns.as_ref().is_some_and(|turns| turns.has_instruction[index]);
         let mut turns = Vec::with_capacity(self.turn_count(index));
         let (mut id, mut system) = (None, self.system.clone());
-        let context = self.context(index);
-        let mut grown = (self.histories.get(index) == Some(&History::Grows)).then(Grown::default);
+        let records = rows.iter().map(|row| self.record(*row)).collect::<Result<Vec<_>, _>>()?;
+        let history = self.history(index, &records);
+        let context = match history {
+            Some(History::Whole | History::Grows) => ContextMode::SelfContained,
+            Some(History::Adds) | None => self.form.context(),
+        };
+        let mut grown = (history == Some(History::Grows)).then(Grown::default);
         let mut pauses = Pauses::default();
-        for row in rows {
-            let record = self.record(row)?;
+        for (row, record) in rows.into_iter().zip(records) {
             let ordinal = self.ordinals.get(row);
             let of_row =
                 record.session_id.map(|id| ordinal.map_or_else(|| id.clone(), |k| format!("{id}#{k}")));
@@ -342,7 +382,7 @@ impl Workload for RecordFile {
                     if let Some(grown) = &mut grown {
                         self.tell_apart(&mut row, number, grown)?;
                     }
-                    if !self.histories.is_empty() {
+                    if history.is_some() {
                         self.with_system(&mut row);
                     }
                     pauses.apply(&mut row, &self.shaping, &self.timeline);
@@ -351,6 +391,7 @@ impl Workload for RecordFile {
                 }
             }
         }
+        let id = self.roots.get(index).map(i64::to_string).or(id);
         let id = id.unwrap_or_else(|| format!("session_{unnamed:06}"));
         let marker = self.marking.as_ref().and_then(|marking| marking.marker(visit, &id));
         if let Some(marker) = &marker {

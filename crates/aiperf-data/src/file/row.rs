@@ -13,6 +13,8 @@ use crate::error::RowProblem;
 
 /// Milliseconds to nanoseconds.
 const NS_PER_MS: f64 = 1e6;
+/// Seconds to nanoseconds.
+const NS_PER_S: f64 = 1e9;
 /// Most characters of a value repeated in a message.
 const SHOWN: usize = 40;
 const MEDIA: [&str; 7] = ["image", "images", "image_uuids", "audio", "audios", "video", "videos"];
@@ -236,6 +238,13 @@ pub(super) fn time(field: &'static str, value: &Value) -> Result<u64, RowProblem
         .ok_or_else(|| wrong(field, "a number of milliseconds from 0 to 18446744073709", value))
 }
 
+/// A number of seconds as nanoseconds.
+pub(super) fn seconds(field: &'static str, value: &Value) -> Result<u64, RowProblem> {
+    let ns = value.as_f64().map(|s| s * NS_PER_S).filter(|ns| (0.0..u64::MAX as f64).contains(ns));
+    ns.map(|ns| ns.round() as u64)
+        .ok_or_else(|| wrong(field, "a number of seconds from 0 to 18446744073", value))
+}
+
 /// Whether a media field holds anything.
 fn is_set(value: &Value) -> bool {
     match value {
@@ -246,7 +255,7 @@ fn is_set(value: &Value) -> bool {
     }
 }
 
-fn wrong(field: &'static str, wanted: &'static str, found: &Value) -> RowProblem {
+pub(super) fn wrong(field: &'static str, wanted: &'static str, found: &Value) -> RowProblem {
     RowProblem::Field { field, wanted, found: shown(found) }
 }
 

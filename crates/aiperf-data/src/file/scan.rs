@@ -3,15 +3,16 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use aiperf_core::plan::{EndpointKind, FilePlan, TurnTimes};
+use aiperf_core::plan::{self, EndpointKind, FilePlan, TurnTimes};
 use aiperf_core::text::for_terminal;
 use aiperf_files::Input;
 use sha2::{Digest, Sha256};
 
+use super::bailian::{Kinds, Links};
 use super::index::{Grouper, MOST_TURNS, Rows};
 use super::lines;
 use super::mooncake::{Histories, History};
-use super::ranked::Fitness;
+use super::ranked::{Fitness, Seen};
 use super::record::{Form, Record};
 use super::row::{Placed, Row};
 use super::shaping::Shaping;
@@ -83,6 +84,11 @@ pub(super) struct Scan<'a> {
     sessions: HashMap<String, u32>,
     /// Recorded times that are no starts of conversations, where silences are looked for.
     later: Vec<u64>,
+    /// Where rows of a trace belong that say which chat they go on with.
+    pub(super) links: Links,
+    kinds: Kinds,
+    /// Rows with a length of 0 that was made 1.
+    raised: Seen,
 }
 
 impl<'a> Scan<'a> {
@@ -114,21 +120,28 @@ impl<'a> Scan<'a> {
             lengths: None,
             digest: Sha256::new(),
             shaping: Shaping::new(set),
-            bad: BadRows::new(set.bad_rows),
+            bad: BadRows::new(if form.leaves_out() { plan::BadRows::Skip } else { set.bad_rows }),
             long: LongPause::default(),
             facts: RowFacts::default(),
             has_times: false,
             ordinals: Vec::new(),
             sessions: HashMap::new(),
             later: Vec::new(),
+            links: Links::default(),
+            kinds: Kinds::default(),
+            raised: Seen::default(),
         }
     }
 
     /// Reads the file.
     pub(super) fn whole(&mut self, input: &Input) -> Result<(), DataError> {
         let path = self.path;
+        let mut is_header = self.form.has_header();
         lines::each(input, |line| {
-            if matches!(self.form, Form::Mooncake { .. }) {
+            if std::mem::take(&mut is_header) {
+                return Ok(());
+            }
+            if self.form.block().is_some() {
                 self.digest.update(line.row());
             }
             self.facts.read += 1;
@@ -145,7 +158,7 @@ impl<'a> Scan<'a> {
             if self.facts.too_long > 0 {
                 return Err(DataError::AllTooLong { path: path.to_owned(), rows: self.facts.too_long });
             }
-            let bad = std::mem::replace(&mut self.bad, BadRows::new(aiperf_core::plan::BadRows::Stop));
+            let bad = std::mem::replace(&mut self.bad, BadRows::new(plan::BadRows::Stop));
             return Err(bad.nothing_left(path, self.facts.read));
         }
         if !self.has_times && self.shaping.wants_times() {
@@ -212,11 +225,26 @@ impl<'a> Scan<'a> {
                 }
             }
         }
+        if let Some(was) = record.was {
+            self.kinds.add(was, number);
+        }
+        if record.is_raised {
+            self.raised.add(number);
+        }
+        if record.turns[0].made.is_some()
+            && let Some(block) = self.form.block()
+        {
+            self.lengths.get_or_insert_with(|| LengthsSeen { block, scope: String::new() });
+        }
         let turns_have_times = self.shaping.plan().turn_times != TurnTimes::BehindAnswers;
         if self.shaping.looks_for_silences() && turns_have_times {
             let times = record.turns.iter().filter_map(|row| row.at_ns);
             let is_start = |at: &u64| before.is_none() && Some(*at) == at_ns;
             self.later.extend(times.filter(|at| !is_start(at)));
+        }
+        if let Some(link) = record.link.filter(|_| !is_alone) {
+            self.links.push(link, at_ns.unwrap_or(0)).map_err(|problem| (None, problem))?;
+            return Ok(true);
         }
         let at = before.unwrap_or(self.grouper.len());
         if let Form::Mooncake { block } = self.form {
@@ -247,9 +275,6 @@ impl<'a> Scan<'a> {
 
     /// What a row of a trace adds to conversation `at`.
     fn trace_row(&mut self, line: u64, at: usize, row: &Row, session: Option<&str>, block: usize) {
-        if row.made.is_some() {
-            self.lengths.get_or_insert_with(|| LengthsSeen { block, scope: String::new() });
-        }
         self.histories.push(at, row, block);
         if let Some(session) = session
             && self.growing.len() < MOST_NAMED
@@ -261,11 +286,11 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// The times of the replay.
-    pub(super) fn timeline(&mut self) -> Timeline {
+    /// The times of the replay of so many conversations.
+    pub(super) fn timeline(&mut self, conversations: usize) -> Timeline {
         let mut starts = std::mem::take(&mut self.later);
         if self.shaping.looks_for_silences() {
-            starts.extend((0..self.grouper.len()).filter_map(|at| self.begins.get(at)));
+            starts.extend((0..conversations).filter_map(|at| self.begins.get(at)));
         }
         let timeline = self.shaping.timeline(starts);
         (self.facts.cut_silences, self.facts.cut_silence_ns) = timeline.cut();
@@ -283,9 +308,9 @@ impl<'a> Scan<'a> {
     /// What a user should know of the file.
     pub(super) fn notes(&self) -> Vec<String> {
         let unknown = unknown_note(self.form, &self.unknown, self.more_unknown, self.path);
-        let own = [unknown, self.untimed_note(), self.history_note()];
+        let own = [unknown, self.untimed_note(), self.history_note()].into_iter().chain(self.trace_notes());
         let of_rows = told::notes(&self.facts, self.long, self.path);
-        of_rows.into_iter().chain(own.into_iter().flatten()).chain(self.fitness.notes(self.path)).collect()
+        of_rows.into_iter().chain(own.flatten()).chain(self.fitness.notes(self.path)).collect()
     }
 
     /// Conversations whose rows already hold what was said before them.
@@ -300,6 +325,15 @@ impl<'a> Scan<'a> {
             self.path.display(),
             for_terminal(name, 40)
         ))
+    }
+
+    /// Rows of a trace that are not sent as they stand there.
+    fn trace_notes(&self) -> [Option<String>; 2] {
+        let file = self.path.display();
+        let raised = self.raised.words().map(|rows| {
+            format!("{file}: {rows} with a length of 0 tokens, as of a request that failed: it is sent as 1")
+        });
+        [self.kinds.note().map(|note| format!("{file}: {note}")), raised]
     }
 
     /// Timestamps in a file that is no schedule are most likely a mistake.

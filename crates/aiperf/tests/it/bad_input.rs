@@ -290,8 +290,14 @@ fn a_file_of_prompts_is_refused_by_its_line() {
         &["--input-file: the file no.jsonl does not exist"],
     );
     refused(
-        Run::unseeded("http://127.0.0.1:1").args("--input-file .").file("p.jsonl", ""),
+        Run::unseeded("http://127.0.0.1:1")
+            .args("--input-file . --custom-dataset-type single_turn")
+            .file("p.jsonl", ""),
         &["--input-file: the file . is a folder"],
+    );
+    refused(
+        Run::unseeded("http://127.0.0.1:1").args("--input-file .").file("p.jsonl", ""),
+        &[".: no JSONL file of the folder shows what it holds"],
     );
 }
 

@@ -15,6 +15,7 @@ mod dry_run;
 mod endpoints;
 mod explain;
 mod files;
+mod formats;
 mod generate;
 mod goodput;
 mod hooks;

@@ -286,7 +286,7 @@ fn raw_without_bodies_and_bodies_that_are_none_are_refused() {
     ] {
         let run = Run::unseeded(NOWHERE).file("b.jsonl", "{\"messages\":[]}");
         let run = run.args("--custom-dataset-type raw_payload --input-file b.jsonl").args(more);
-        refused(run, &["--custom-dataset-type", "the bodies of raw_payload are sent as they are"]);
+        refused(run, &["--custom-dataset-type", "bodies of a data set are sent as they are"]);
     }
 }
 

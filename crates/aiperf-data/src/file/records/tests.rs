@@ -492,8 +492,13 @@ fn bad_conversations_are_refused_by_line_and_turn() {
 type Opened = (Arc<dyn Workload>, Arc<dyn Tokenizer>);
 
 fn trace(bytes: &str, change: impl FnOnce(&mut Plan)) -> Result<Opened, String> {
+    trace_of(FileFormat::Mooncake, bytes, change)
+}
+
+fn trace_of(format: FileFormat, bytes: &str, change: impl FnOnce(&mut Plan)) -> Result<Opened, String> {
     let file = file(bytes);
-    let set = FilePlan { format: FileFormat::Mooncake, block: Some(16), ..set(file.path()) };
+    let block = (format == FileFormat::Mooncake).then_some(16);
+    let set = FilePlan { format, block, ..set(file.path()) };
     let mut plan = plan(DatasetPlan::File(set), EndpointKind::Chat);
     change(&mut plan);
     let path = file.path().display().to_string();
@@ -598,4 +603,112 @@ fn traces_that_contradict_themselves_are_refused() {
         plan.cache_bust = Some(CacheBustPlan { target: MarkerTarget::FirstTurnPrefix, run_id: None });
     });
     assert!(marked.starts_with(":1: the row holds a whole body"), "{marked}");
+}
+
+#[test]
+fn chats_of_a_trace_go_on_or_hold_what_was_before() {
+    let rows = concat!(
+        "{\"chat_id\":159,\"parent_chat_id\":-1,\"timestamp\":61.114,\"input_length\":32,\"output_length\":9,\"type\":\"text\",\"turn\":1,\"hash_ids\":[1,2]}\n",
+        "{\"chat_id\":7,\"parent_chat_id\":-1,\"timestamp\":61.2,\"input_length\":20,\"output_length\":0,\"type\":\"search\",\"turn\":1,\"hash_ids\":[1,9]}\n",
+        "{\"chat_id\":161,\"parent_chat_id\":160,\"timestamp\":70,\"input_length\":90,\"output_length\":5,\"turn\":3,\"hash_ids\":[1,2,3,4,5,6]}\n",
+        "{\"chat_id\":160,\"parent_chat_id\":159,\"timestamp\":62.5,\"input_length\":64,\"output_length\":5,\"turn\":2,\"hash_ids\":[1,2,3,4]}\n",
+        "{\"chat_id\":8,\"parent_chat_id\":7,\"timestamp\":80,\"input_length\":16,\"output_length\":5,\"turn\":2,\"hash_ids\":[30]}\n",
+        "{\"chat_id\":12,\"parent_chat_id\":11,\"timestamp\":81,\"input_length\":5,\"output_length\":5,\"turn\":4,\"salt\":1}\n",
+    );
+    let (workload, tokenizer) = trace_of(FileFormat::Bailian, rows, |_| {}).expect("a good trace");
+    let got = all(&*workload);
+    let told: Vec<_> = got.iter().map(|c| (c.id.as_str(), c.context, c.turns.len())).collect();
+    let (goes_on, alone) = (ContextMode::History, ContextMode::SelfContained);
+    assert_eq!(told, [("159", alone, 3), ("7", goes_on, 2), ("12", alone, 1)]);
+    let count = |text: &str| tokenizer.count(text);
+    assert_eq!(got[1].turns.iter().map(|t| count(&t.texts[0])).collect::<Vec<_>>(), [20, 16]);
+    let said = |turn: usize| -> Vec<usize> {
+        let messages = got[0].turns[turn].extra["messages"].as_array().expect("messages").clone();
+        messages.iter().map(|m| count(m["content"].as_str().expect("a text"))).collect()
+    };
+    assert_eq!((said(1), said(2)), (vec![32, 16, 16], vec![32, 16, 16, 16, 10]));
+    let times: Vec<_> = got[0].turns.iter().map(|t| t.at_ns.map(|ns| ns / 1_000_000)).collect();
+    assert_eq!(times, [Some(61_114), Some(62_500), Some(70_000)]);
+    assert_eq!(
+        [0, 1, 2].map(|i| workload.start_ns(i)),
+        [61_114, 61_200, 81_000].map(|ms| Some(ms * 1_000_000))
+    );
+    assert_eq!(got[1].turns[0].max_tokens, Some(1));
+    assert!(workload.is_timed() && workload.replaces_messages());
+    let notes = workload.describe().notes;
+    for said in [
+        "keys that bailian_trace rows do not have are ignored: 'salt' (line 6)",
+        "the row in line 2 of type 'search': all are sent as texts of their length",
+        "the row in line 2 with a length of 0 tokens, as of a request that failed: it is sent as 1",
+        "1 row has a parent_chat_id that no row has as its chat_id: it begins a conversation",
+        "the rows have timestamps, and the load options say when they are sent; --fixed-schedule sends them at their times",
+    ] {
+        assert!(notes.iter().any(|note| note.ends_with(said)), "{said}: {notes:?}");
+    }
+    let (ignored, _) = trace_of(FileFormat::Bailian, rows, |plan| {
+        let DatasetPlan::File(set) = &mut plan.dataset else { panic!("a file") };
+        (set.ignore_timestamps, set.entries) = (true, Some(2));
+    })
+    .expect("a good trace");
+    assert!((0..2).all(|i| ignored.start_ns(i).is_none()) && ignored.len() == 2 && !ignored.is_timed());
+}
+
+#[test]
+fn a_block_may_be_cut_short_and_whole_later() {
+    let rows = concat!(
+        "{\"chat_id\":1,\"timestamp\":0,\"input_length\":40,\"output_length\":1,\"hash_ids\":[1,2,3]}\n",
+        "{\"chat_id\":2,\"timestamp\":1,\"input_length\":48,\"output_length\":1,\"hash_ids\":[1,2,3]}\n",
+    );
+    let (workload, tokenizer) = trace_of(FileFormat::Bailian, rows, |_| {}).expect("AIPerf refuses it");
+    let lengths: Vec<usize> = all(&*workload).iter().map(|c| tokenizer.count(&c.turns[0].texts[0])).collect();
+    assert_eq!(lengths, [40, 48]);
+}
+
+#[test]
+fn a_table_of_lengths_is_a_trace_and_says_what_it_leaves_out() {
+    let table = concat!(
+        "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\r\n",
+        "5,ChatGPT,12,30,42,Conversation log\r\n",
+        "45.5,GPT-4,20,7,27,API log\r\n",
+        "bad,GPT-4,1,1,2,x\r\n",
+        "60,GPT-4,0,9,9,API log\r\n",
+        "\r\n61,GPT-4\r\n",
+    );
+    let (workload, tokenizer) = trace_of(FileFormat::BurstGpt, table, |_| {}).expect("a good table");
+    let got = all(&*workload);
+    let rows: Vec<_> = got
+        .iter()
+        .map(|c| {
+            let turn = &c.turns[0];
+            let ms = turn.at_ns.map(|ns| ns / 1_000_000);
+            (c.id.as_str(), tokenizer.count(&turn.texts[0]), turn.max_tokens, ms)
+        })
+        .collect();
+    let wanted = [
+        ("session_000000", 12, Some(30), Some(5_000)),
+        ("session_000001", 20, Some(7), Some(45_500)),
+        ("session_000002", 1, Some(9), Some(60_000)),
+    ];
+    assert_eq!(rows, wanted);
+    assert_eq!(workload.start_ns(2), Some(60_000_000_000));
+    let notes = workload.describe().notes;
+    for said in [
+        "columns that are not read: 'Model', 'Total tokens', 'Log Type'",
+        "the row in line 5 with a length of 0 tokens, as of a request that failed: it is sent as 1",
+        ":4: 'Timestamp' must be a number of seconds from 0 to 18446744073, not 'bad'",
+    ] {
+        assert!(notes.iter().any(|note| note.ends_with(said)), "{said}: {notes:?}");
+    }
+    let refused = |table: &str| trace_of(FileFormat::BurstGpt, table, |_| {}).map(|_| ()).expect_err(table);
+    assert_eq!(
+        refused("Timestamp,Request tokens\n5,12\n"),
+        ":1: no column is called 'Response tokens', which burst_gpt_trace has; there are 'Timestamp', 'Request tokens'"
+    );
+    let header = "Timestamp,Request tokens,Response tokens\n";
+    assert_eq!(refused(header), ": holds no rows");
+    assert_eq!(refused(""), ": holds no rows");
+    assert_eq!(
+        refused(&format!("{header}5,a,3\n6,b,3\n")),
+        ": none of its 2 rows can be sent; the first: :2: 'Request tokens' must be a whole number of tokens, not 'a'"
+    );
 }

@@ -1,0 +1,140 @@
+//! Forms of files: what each sends, and what is said of it.
+
+use aiperf_sim::scripted::{Reply, ScriptedServer};
+use serde_json::{Value, json};
+
+use crate::support::{Done, Run, Tally, scripted};
+
+fn server() -> ScriptedServer {
+    scripted(vec![Reply::chat("reply", 1, 1)])
+}
+
+fn bodies(server: &ScriptedServer) -> Vec<Value> {
+    server.requests().iter().map(|r| serde_json::from_slice(&r.body).expect("JSON")).collect()
+}
+
+fn lines(rows: &[Value]) -> String {
+    rows.iter().map(Value::to_string).collect::<Vec<_>>().join("\n") + "\n"
+}
+
+fn run(server: &ScriptedServer, file: &str, text: impl AsRef<[u8]>) -> Run {
+    Run::unseeded(&server.url()).args("--random-seed 1 --input-file").arg(file).file(file, text)
+}
+
+/// Input length of each record, by session and turn.
+fn lengths(done: &Done) -> Vec<(String, u64, u64)> {
+    let of = |record: &Value| {
+        let metadata = &record["metadata"];
+        (
+            metadata["conversation_id"].as_str().expect("an id").to_owned(),
+            metadata["turn_index"].as_u64().expect("a number"),
+            record["metrics"]["input_sequence_length"]["value"].as_u64().expect("a length"),
+        )
+    };
+    let mut found: Vec<_> = done.records().iter().map(of).collect();
+    found.sort();
+    found
+}
+
+fn chats() -> String {
+    let row = |chat: i64, parent: i64, at: f64, tokens: u64, turn: u64, ids: &[u64]| {
+        json!({"chat_id": chat, "parent_chat_id": parent, "timestamp": at, "input_length": tokens, "output_length": 3,
+            "type": "text", "turn": turn, "hash_ids": ids})
+    };
+    lines(&[
+        row(5, -1, 1.0, 32, 1, &[1, 2]),
+        row(6, -1, 1.02, 20, 1, &[1, 7]),
+        row(9, 5, 1.03, 64, 2, &[1, 2, 3, 4]),
+    ])
+}
+
+#[test]
+fn chats_of_a_bailian_trace_are_sent_at_their_times() {
+    let server = server();
+    let done = run(&server, "t.jsonl", chats())
+        .args("--custom-dataset-type bailian_trace")
+        .run()
+        .expect_exit(0)
+        .ends(Tally::of(3, 0));
+    let wanted = [("5", 0, 32), ("5", 1, 64), ("6", 0, 20)];
+    assert_eq!(lengths(&done), wanted.map(|(id, turn, tokens)| (id.to_owned(), turn, tokens)));
+    let mut at: Vec<u64> = done
+        .records()
+        .iter()
+        .filter(|r| r["metadata"]["turn_index"] == 0)
+        .map(|r| r["metadata"]["scheduled_ns"].as_u64().expect("scheduled"))
+        .collect();
+    at.sort_unstable();
+    assert_eq!(at[1] - at[0], 20_000_000);
+}
+
+#[test]
+fn a_trace_that_is_not_named_is_known_and_told() {
+    let server = server();
+    run(&server, "t.jsonl", chats()).args("--request-count 3 --concurrency 1").run().expect_exit(0).shows(&[
+        "t.jsonl: read as bailian_trace, for there is 'chat_id' in line 1",
+        "the rows have timestamps, and the load options say when they are sent",
+    ]);
+    run(&server, "t.jsonl", "{\"session_id\":\"a\",\"turns\":[{\"messages\":[],\"forks\":\"b\"}]}\n")
+        .run()
+        .expect_exit(2)
+        .says(&["t.jsonl:1: 'messages' is a key of dag_jsonl, which this version does not read yet"]);
+}
+
+#[test]
+fn a_table_is_sent_and_rows_that_cannot_be_are_told() {
+    let table =
+        "Timestamp,Model,Request tokens,Response tokens\n1,a,12,30\n1.5,b,20,7\nbad,b,1,1\n1.75,c,0,9\n";
+    let server = server();
+    let done = run(&server, "b.csv", table)
+        .args("--custom-dataset-type burst_gpt_trace --fixed-schedule --fixed-schedule-end-offset 1600")
+        .run()
+        .expect_exit(0)
+        .ends(Tally::of(2, 0))
+        .shows(&[
+            "b.csv: columns that are not read: 'Model'",
+            "b.csv: 1 of 4 rows is broken and left out; the first: b.csv:4: 'Timestamp' must be a number of seconds",
+        ]);
+    let found: Vec<u64> = lengths(&done).into_iter().map(|(.., tokens)| tokens).collect();
+    assert_eq!(found, [12, 20]);
+    let mut limits: Vec<_> = bodies(&server).iter().map(|b| b["max_completion_tokens"].as_u64()).collect();
+    limits.sort_unstable();
+    assert_eq!(limits, [Some(7), Some(30)]);
+    run(&server, "b.csv", "Timestamp,Request tokens\n1,2\n")
+        .args("--custom-dataset-type burst_gpt_trace")
+        .run()
+        .expect_exit(2)
+        .says(&["b.csv:1: no column is called 'Response tokens'"]);
+}
+
+#[test]
+fn what_a_run_wrote_is_sent_again() {
+    let first = server();
+    let done = Run::unseeded(&first.url())
+        .args("--random-seed 1 --isl 12 --osl 5 --request-count 3 --concurrency 1")
+        .run()
+        .expect_exit(0)
+        .ends(Tally::of(3, 0));
+    let inputs = done.text("inputs.json");
+    let second = server();
+    let again = run(&second, "again.json", inputs.clone())
+        .args("--request-count 3 --concurrency 1")
+        .run()
+        .expect_exit(0)
+        .ends(Tally::of(3, 0))
+        .shows(&["again.json: read as inputs_json, for there is a list 'data' of 'payloads'"]);
+    assert_eq!(bodies(&second), bodies(&first));
+    assert_eq!(again.text("inputs.json"), inputs);
+    let refused = |more: &str, said: &str| {
+        run(&second, "again.json", inputs.clone()).args(more).run().expect_exit(2).says(&[said]);
+    };
+    refused("--osl 5", "are sent as they are, and the output length (--osl) has no place there");
+    refused(
+        "--osl 5 --custom-dataset-type inputs_json",
+        "--osl and --custom-dataset-type exclude each other",
+    );
+    run(&second, "again.json", "{\"data\":[{\"session_id\":\"a\",\"payloads\":[{\"prompt\":\"x\"}]}]}")
+        .run()
+        .expect_exit(2)
+        .says(&["again.json: data[0].payloads[0]: 'messages' must be a list, not absent"]);
+}
