@@ -86,6 +86,8 @@ pub struct Turn {
     pub delay_ns: Option<u64>,
     /// When it is sent under a fixed schedule, in the time of the workload: its zero is the file's own.
     pub at_ns: Option<u64>,
+    /// What was said before it is forgotten: it opens the conversation anew.
+    pub resets: bool,
     /// Merged into the body last.
     pub extra: Map<String, Value>,
     /// Lengths, when the turn was made to one.

@@ -443,6 +443,17 @@ pub enum RowProblem {
     /// A file that was changed while it was in use.
     #[error("is not the row that was there when the file was opened")]
     Changed,
+    /// A conversation of answers alone.
+    #[error("every turn is a recorded answer, so that there is nothing to ask")]
+    NoQuestions,
+    /// Rows of a conversation that want it in different ways.
+    #[error("'context_mode' is '{found}' here and '{before}' in the row that the conversation begins with")]
+    Modes {
+        /// What the row says.
+        found: &'static str,
+        /// What holds.
+        before: &'static str,
+    },
     /// A conversation of nothing.
     #[error("'turns' holds no turn")]
     NoTurns,

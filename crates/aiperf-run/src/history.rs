@@ -5,54 +5,70 @@ use bytes::Bytes;
 
 use crate::prepare::PreparedTurn;
 
-/// The turns of one session and the server's own replies to them, as the elements of a request's list of messages.
+/// What one session said and the server's own replies to it, as the elements of a request's list of messages. Its turns stay where they
+/// were made, so that a session that thinks holds no more than the replies.
 #[derive(Debug, Default)]
 pub(crate) struct History {
-    elements: Vec<u8>,
+    /// All of them, one behind the other.
+    replies: Vec<u8>,
+    /// The turns that were said, each with the end of its reply.
+    said: Vec<(u16, usize)>,
     /// The last answer as the server keeps it, where it keeps them. Without one all is said again.
     previous: Option<String>,
 }
 
 impl History {
-    /// The body of `turn` as it goes out: behind all that was said before, if it is one that this belongs into.
-    pub(crate) fn body(&self, turn: &PreparedTurn) -> Bytes {
-        match &turn.list {
+    /// The body of turn number `turn` of `turns` as it goes out: behind all that was said before, if it is one that this belongs into.
+    pub(crate) fn body(&self, turns: &[PreparedTurn], turn: usize) -> Bytes {
+        let PreparedTurn { body, list, .. } = &turns[turn];
+        match list {
             Some(list) if self.previous.is_some() => {
                 let mut whole = Vec::new();
                 let previous = self.previous.as_deref().unwrap_or_default();
-                Endpoint::chain(&turn.body, list.clone(), previous, &mut whole);
+                Endpoint::chain(body, list.clone(), previous, &mut whole);
                 whole.into()
             }
-            Some(list) if !self.elements.is_empty() => {
+            Some(list) if !self.said.is_empty() => {
+                let before = self.said.iter().map(|(turn, _)| turns[usize::from(*turn)].elements().len() + 2);
+                let mut elements = Vec::with_capacity(self.replies.len() + before.sum::<usize>());
+                self.write(turns, &mut elements);
                 let mut whole = Vec::new();
-                Endpoint::join(&turn.body, list.clone(), &self.elements, &mut whole);
+                Endpoint::join(body, list.clone(), &elements, &mut whole);
                 whole.into()
             }
-            _ => turn.body.clone(),
+            _ => body.clone(),
         }
     }
 
-    /// Adds `turn` and the reply in `answer`. Without one, for the request failed or the server said nothing, the next turn
-    /// stands right behind it. A turn whose list of messages is its author's own belongs to no conversation.
-    pub(crate) fn add(&mut self, turn: &PreparedTurn, endpoint: &Endpoint, answer: &Answer) {
-        let Some(list) = turn.list.clone() else { return };
+    /// All that was said and heard, in its order.
+    fn write(&self, turns: &[PreparedTurn], out: &mut Vec<u8>) {
+        let mut from = 0;
+        for (turn, end) in &self.said {
+            for element in [turns[usize::from(*turn)].elements(), &self.replies[from..*end]] {
+                if !element.is_empty() {
+                    if !out.is_empty() {
+                        out.push(b',');
+                    }
+                    out.extend_from_slice(element);
+                }
+            }
+            from = *end;
+        }
+    }
+
+    /// Adds turn number `turn` of `turns` and the reply in `answer`. Without one, for the request failed or the server said nothing, the
+    /// next turn stands right behind it. A turn whose list of messages is its author's own belongs to no conversation.
+    pub(crate) fn add(&mut self, turns: &[PreparedTurn], turn: usize, endpoint: &Endpoint, answer: &Answer) {
+        if turns[turn].list.is_none() {
+            return;
+        }
         // What failed cannot be built on; the next turn then says all of it again.
         self.previous = answer.id.clone().filter(|_| endpoint.chains() && answer.failure.is_none());
-        if !list.is_empty() {
-            self.begin_element();
-            self.elements.extend_from_slice(&turn.body[list]);
+        let before = self.replies.len();
+        if !endpoint.encode_reply(answer, &mut self.replies) {
+            self.replies.truncate(before);
         }
-        let end = self.elements.len();
-        self.begin_element();
-        if !endpoint.encode_reply(answer, &mut self.elements) {
-            self.elements.truncate(end);
-        }
-    }
-
-    fn begin_element(&mut self) {
-        if !self.elements.is_empty() {
-            self.elements.push(b',');
-        }
+        self.said.push((turn as u16, self.replies.len()));
     }
 }
 
@@ -100,13 +116,13 @@ mod tests {
         let endpoint = Endpoint::new(&toys::endpoint(EndpointKind::Chat));
         let prepared = toys::prepared(toys::conversation(&["one", "two", "three"]));
         let mut history = History::default();
-        assert_eq!(history.body(&prepared.turns[0]), prepared.turns[0].body);
-        history.add(&prepared.turns[0], &endpoint, &answer(" first \"reply\"\n"));
+        assert_eq!(history.body(&prepared.turns, 0), prepared.turns[0].body);
+        history.add(&prepared.turns, 0, &endpoint, &answer(" first \"reply\"\n"));
         let two = [("user", "one"), ("assistant", " first \"reply\"\n"), ("user", "two")];
-        assert_eq!(said(&history.body(&prepared.turns[1])), pairs(&two));
-        history.add(&prepared.turns[1], &endpoint, &answer("second"));
+        assert_eq!(said(&history.body(&prepared.turns, 1)), pairs(&two));
+        history.add(&prepared.turns, 1, &endpoint, &answer("second"));
         let three = [&two[..], &[("assistant", "second"), ("user", "three")]].concat();
-        assert_eq!(said(&history.body(&prepared.turns[2])), pairs(&three));
+        assert_eq!(said(&history.body(&prepared.turns, 2)), pairs(&three));
     }
 
     #[test]
@@ -122,8 +138,8 @@ mod tests {
             items.iter().map(|item| item["content"].as_str().expect("a text").to_owned()).collect()
         };
         let mut history = History::default();
-        history.add(&prepared.turns[0], &endpoint, &kept("re one", "resp_\"1"));
-        let second = history.body(&prepared.turns[1]);
+        history.add(&prepared.turns, 0, &endpoint, &kept("re one", "resp_\"1"));
+        let second = history.body(&prepared.turns, 1);
         assert_eq!(texts(&second), ["two"]);
         let keys: Map<String, Value> = serde_json::from_slice(&second).expect("JSON");
         assert_eq!(
@@ -133,17 +149,17 @@ mod tests {
         assert_eq!(keys["previous_response_id"], "resp_\"1");
         // What failed is no ground: all is said again, as if nothing were kept.
         let failed = Answer { failure: Some(failure()), ..kept("half", "resp_2") };
-        history.add(&prepared.turns[1], &endpoint, &failed);
-        let third = history.body(&prepared.turns[2]);
+        history.add(&prepared.turns, 1, &endpoint, &failed);
+        let third = history.body(&prepared.turns, 2);
         assert_eq!(texts(&third), ["one", "re one", "two", "three"]);
         assert!(!String::from_utf8_lossy(&third).contains("previous_response_id"));
-        history.add(&prepared.turns[2], &endpoint, &kept("re three", "resp_3"));
-        assert_eq!(texts(&history.body(&prepared.turns[3])), ["four"]);
+        history.add(&prepared.turns, 2, &endpoint, &kept("re three", "resp_3"));
+        assert_eq!(texts(&history.body(&prepared.turns, 3)), ["four"]);
         // A server that was not asked to keep answers has ids as well.
         let plain = Endpoint::new(&toys::endpoint(EndpointKind::Responses));
         let mut history = History::default();
-        history.add(&prepared.turns[0], &plain, &kept("re one", "resp_1"));
-        assert_eq!(texts(&history.body(&prepared.turns[1])), ["one", "re one", "two"]);
+        history.add(&prepared.turns, 0, &plain, &kept("re one", "resp_1"));
+        assert_eq!(texts(&history.body(&prepared.turns, 1)), ["one", "re one", "two"]);
     }
 
     #[test]
@@ -152,8 +168,8 @@ mod tests {
         let prepared = toys::prepared(toys::conversation(&["one", "two"]));
         for answer in [Answer { failure: Some(failure()), ..answer("cut off") }, Answer::default()] {
             let mut history = History::default();
-            history.add(&prepared.turns[0], &endpoint, &answer);
-            assert_eq!(said(&history.body(&prepared.turns[1])), pairs(&[("user", "one"), ("user", "two")]));
+            history.add(&prepared.turns, 0, &endpoint, &answer);
+            assert_eq!(said(&history.body(&prepared.turns, 1)), pairs(&[("user", "one"), ("user", "two")]));
         }
     }
 
@@ -165,10 +181,10 @@ mod tests {
         conversation.turns[1].extra.insert("messages".into(), own);
         let prepared = toys::prepared(conversation);
         let mut history = History::default();
-        history.add(&prepared.turns[0], &endpoint, &answer("reply"));
-        assert_eq!(said(&history.body(&prepared.turns[1])), pairs(&[("user", "mine")]));
-        history.add(&prepared.turns[1], &endpoint, &answer("to mine"));
+        history.add(&prepared.turns, 0, &endpoint, &answer("reply"));
+        assert_eq!(said(&history.body(&prepared.turns, 1)), pairs(&[("user", "mine")]));
+        history.add(&prepared.turns, 1, &endpoint, &answer("to mine"));
         let three = [("user", "one"), ("assistant", "reply"), ("user", "three")];
-        assert_eq!(said(&history.body(&prepared.turns[2])), pairs(&three));
+        assert_eq!(said(&history.body(&prepared.turns, 2)), pairs(&three));
     }
 }

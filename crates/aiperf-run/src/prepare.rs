@@ -59,10 +59,19 @@ pub(crate) struct PreparedTurn {
     pub results: Option<u64>,
     /// Position of its model in the plan's list.
     pub model: u16,
+    /// What was said before it is forgotten.
+    pub resets: bool,
     /// Think time after the turn before it.
     pub delay_ns: Option<u64>,
     /// The workload's own time for it.
     pub at_ns: Option<u64>,
+}
+
+impl PreparedTurn {
+    /// Its own part of a conversation: the elements of its list of messages.
+    pub(crate) fn elements(&self) -> &[u8] {
+        self.list.clone().map_or(&[], |list| &self.body[list])
+    }
 }
 
 impl Prepared {
@@ -72,7 +81,7 @@ impl Prepared {
 
     /// Whether a turn behind `turn` says again what was said and heard until then.
     pub(crate) fn is_remembered(&self, turn: usize) -> bool {
-        self.turns.iter().skip(turn + 1).any(|later| later.list.is_some())
+        self.turns.iter().skip(turn + 1).take_while(|later| !later.resets).any(|later| later.list.is_some())
     }
 }
 
@@ -225,7 +234,8 @@ impl Composer {
             None => None,
         };
         Ok(PreparedTurn {
-            body: Bytes::from(body),
+            // It is kept as long as its session lasts.
+            body: Bytes::from(body.into_boxed_slice()),
             list,
             isl,
             length: turn.length,
@@ -233,6 +243,7 @@ impl Composer {
             requested_osl: turn.max_tokens,
             results: self.setup.endpoint.expected_results(turn),
             model: self.setup.models.iter().position(|m| *m == turn.model).unwrap_or(0) as u16,
+            resets: turn.resets,
             delay_ns: turn.delay_ns,
             at_ns: turn.at_ns,
         })
@@ -250,7 +261,7 @@ fn request(conversation: &Conversation, number: usize) -> Request<'_> {
         system: conversation.system.as_deref(),
         user_context: conversation.user_context.as_deref(),
         turn: &conversation.turns[number],
-        opens: number == 0 || !goes_on(conversation),
+        opens: number == 0 || conversation.turns[number].resets || !goes_on(conversation),
         marker: conversation.marker.as_ref(),
     }
 }
@@ -358,6 +369,16 @@ mod tests {
             assert_eq!((&body["messages"][0]["content"], turn.isl), (&json!("[m]\n\na b"), Some(3)));
             assert_eq!(turn.list, None);
         }
+    }
+
+    #[test]
+    fn a_turn_that_resets_opens_the_conversation_anew() {
+        let mut conversation = toys::conversation(&["a b", "c", "d e f"]);
+        conversation.system = Some("s".into());
+        conversation.turns[1].resets = true;
+        let (prepared, _) = one(conversation, false);
+        assert_eq!([0, 1, 2].map(|i| prepared.turns[i].isl), [Some(3), Some(2), None]);
+        assert_eq!([0, 1, 2].map(|i| prepared.is_remembered(i)), [false, true, false]);
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod mooncake;
 mod ranked;
 mod raw_payload;
 mod record;
+mod recorded;
 mod records;
 mod row;
 mod scan;

@@ -32,6 +32,45 @@ pub(crate) enum Form {
     BurstGpt(Columns),
 }
 
+/// What a turn of a conversation is sent with.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// What was said before it, and what the server answered.
+    #[default]
+    LiveReplies,
+    /// What was said before it, and the answers that the file has: turns of the assistant, which are not sent themselves.
+    RecordedReplies,
+    /// Nothing: it is a whole request.
+    Whole,
+}
+
+impl Mode {
+    const ALL: [Self; 3] = [Self::LiveReplies, Self::RecordedReplies, Self::Whole];
+
+    /// AIPerf's name, which files hold.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::LiveReplies => "deltas_without_responses",
+            Self::RecordedReplies => "deltas_with_responses",
+            Self::Whole => "message_array_with_responses",
+        }
+    }
+
+    fn of(value: Value) -> Result<Self, RowProblem> {
+        let named = value.as_str().and_then(|name| Self::ALL.into_iter().find(|mode| mode.name() == name));
+        named.ok_or_else(|| RowProblem::Field {
+            field: "context_mode",
+            wanted: "deltas_without_responses, deltas_with_responses or message_array_with_responses",
+            found: shown(&value),
+        })
+    }
+
+    /// Whether a turn is sent, not an answer that was recorded.
+    pub(super) fn sends(self, row: &Row) -> bool {
+        self != Self::RecordedReplies || row.role.as_deref() != Some("assistant")
+    }
+}
+
 /// A line.
 #[derive(Debug, Default)]
 pub(super) struct Record {
@@ -47,6 +86,8 @@ pub(super) struct Record {
     pub(super) was: Option<String>,
     /// A length of 0 was made 1.
     pub(super) is_raised: bool,
+    /// What its turns are sent with, if it says so.
+    pub(super) mode: Option<Mode>,
 }
 
 impl Form {
@@ -101,7 +142,13 @@ impl Form {
             Self::SingleTurn => {
                 let mut row = Row::parse(line)?;
                 let (session_id, unknown) = (row.session_id.take(), std::mem::take(&mut row.unknown));
-                Ok(Record { session_id, turns: vec![row], unknown, ..Record::default() })
+                let mut record = Record { session_id, unknown, ..Record::default() };
+                if std::mem::take(&mut row.resets) {
+                    // Each row is a whole request anyway.
+                    record.unknown.push("reset_context".to_owned());
+                }
+                record.turns.push(row);
+                Ok(record)
             }
             Self::MultiTurn => turns_of(read(line)?).map_err(|problem| (None, problem)),
         }
@@ -124,6 +171,7 @@ fn turns_of(value: Value) -> Result<Record, RowProblem> {
                 Value::Array(turns) => given = Some(turns),
                 other => return Err(wrong("turns", TURNS, &other)),
             },
+            "context_mode" => record.mode = Some(Mode::of(value)?),
             "type" if value == "multi_turn" => {}
             "type" => return Err(wrong("type", "\"multi_turn\"", &value)),
             _ => record.unknown.push(key),
@@ -149,6 +197,7 @@ impl Row {
             && self.delay_ns.is_none()
             && self.output_length.is_none()
             && self.extra.is_empty()
+            && !self.resets
             && self.texts.iter().any(|text| !text.is_empty())
     }
 

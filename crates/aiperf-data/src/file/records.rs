@@ -20,7 +20,8 @@ use super::grown::{Grown, Part};
 use super::index::{Groups, MOST_TURNS, Rows};
 use super::lines;
 use super::mooncake::{Histories, History};
-use super::record::{Form, Record};
+use super::record::{Form, Mode, Record};
+use super::recorded::Recorded;
 use super::row::Row;
 use super::scan::{LengthsSeen, Scan, SeenRow};
 use super::shaping::{Pauses, Shaping};
@@ -65,6 +66,8 @@ pub(crate) struct RecordFile {
     begins: Starts,
     is_timed: bool,
     ignore_timestamps: bool,
+    /// What turns of each conversation are sent with, as far as some row says it.
+    modes: Vec<Mode>,
     shaping: Shaping,
     timeline: Timeline,
     /// Of each row its number in its session, where each is a session of its own.
@@ -161,7 +164,7 @@ impl RecordFile {
         let mut notes = scan.notes();
         notes.extend(chat_notes.into_iter().map(|note| format!("{}: {note}", input.name.display())));
         let Scan { rows, grouper, replaces_messages, begins, is_timed, seen, lengths, .. } = scan;
-        let (shaping, ordinals, facts) = (scan.shaping, scan.ordinals, scan.facts);
+        let (modes, shaping, ordinals, facts) = (scan.modes, scan.shaping, scan.ordinals, scan.facts);
         let Input { file, name: path, .. } = input;
         let texts = lengths
             .map(|LengthsSeen { block, scope }| -> Result<Lengths, DataError> {
@@ -206,6 +209,7 @@ impl RecordFile {
             begins,
             is_timed,
             ignore_timestamps: set.ignore_timestamps,
+            modes,
             shaping,
             timeline,
             ordinals,
@@ -271,6 +275,7 @@ impl RecordFile {
             max_tokens,
             delay_ns: row.delay_ns,
             at_ns: row.at_ns.filter(|_| !self.ignore_timestamps),
+            resets: row.resets,
             extra: row.extra,
             length,
         })
@@ -310,8 +315,8 @@ impl RecordFile {
     }
 
     /// The system message, where messages of the user's own stand in the place of ours and it is one of them.
-    fn with_system(&self, row: &mut Row) {
-        let (Some(system), EndpointKind::Chat) = (&self.system, self.api) else { return };
+    fn with_system(&self, row: &mut Row, system: Option<&str>) {
+        let (Some(system), EndpointKind::Chat) = (system, self.api) else { return };
         let Some(Value::Array(messages)) = row.extra.get_mut("messages") else { return };
         let first = messages.first().filter(|m| m["role"] == "system").and_then(|m| m["content"].as_str());
         // One message, for many servers take no second.
@@ -361,12 +366,15 @@ impl Workload for RecordFile {
         let (mut id, mut system) = (None, self.system.clone());
         let records = rows.iter().map(|row| self.record(*row)).collect::<Result<Vec<_>, _>>()?;
         let history = self.history(index, &records);
-        let context = match history {
-            Some(History::Whole | History::Grows) => ContextMode::SelfContained,
-            Some(History::Adds) | None => self.form.context(),
+        let mode = self.modes.get(index).copied().unwrap_or_default();
+        let context = match (history, mode) {
+            (Some(History::Whole | History::Grows), _) => ContextMode::SelfContained,
+            (Some(History::Adds) | None, Mode::LiveReplies) => self.form.context(),
+            (Some(History::Adds) | None, Mode::RecordedReplies | Mode::Whole) => ContextMode::SelfContained,
         };
         let mut grown = (history == Some(History::Grows)).then(Grown::default);
         let mut pauses = Pauses::default();
+        let mut said = Recorded::default();
         for (row, record) in rows.into_iter().zip(records) {
             let ordinal = self.ordinals.get(row);
             let of_row =
@@ -383,7 +391,13 @@ impl Workload for RecordFile {
                         self.tell_apart(&mut row, number, grown)?;
                     }
                     if history.is_some() {
-                        self.with_system(&mut row);
+                        self.with_system(&mut row, self.system.as_deref());
+                    }
+                    if mode == Mode::RecordedReplies {
+                        if !said.add(&mut row, self.api) {
+                            continue;
+                        }
+                        self.with_system(&mut row, system.as_deref());
                     }
                     pauses.apply(&mut row, &self.shaping, &self.timeline);
                     turns.push(self.turn(row, number)?);

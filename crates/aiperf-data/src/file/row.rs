@@ -43,6 +43,8 @@ pub(crate) struct Row {
     pub(crate) latency_ns: Option<u64>,
     /// Keys that mean nothing here, as AIPerf ignores them.
     pub(crate) unknown: Vec<String>,
+    /// What was said before it is forgotten.
+    pub(super) resets: bool,
     /// The length that a text is made to, in the place of texts.
     pub(super) made: Option<Made>,
     /// The whole body, in the place of texts.
@@ -84,6 +86,10 @@ impl Row {
                 "timestamp" => row.at_ns = Some(time("timestamp", &value)?),
                 "delay" => (row.delay_ns, row.endless_delay) = pause(&value)?,
                 "duration_e2e_ms" => row.latency_ns = Some(time("duration_e2e_ms", &value)?),
+                "reset_context" => match value {
+                    Value::Bool(resets) => row.resets = resets,
+                    other => return Err(wrong("reset_context", "true or false", &other)),
+                },
                 "extra" => match value {
                     Value::Object(extra) => row.extra = extra,
                     other => return Err(wrong("extra", "an object", &other)),

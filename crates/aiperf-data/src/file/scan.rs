@@ -13,7 +13,7 @@ use super::index::{Grouper, MOST_TURNS, Rows};
 use super::lines;
 use super::mooncake::{Histories, History};
 use super::ranked::{Fitness, Seen};
-use super::record::{Form, Record};
+use super::record::{Form, Mode, Record};
 use super::row::{Placed, Row};
 use super::shaping::Shaping;
 use super::starts::Starts;
@@ -77,6 +77,8 @@ pub(super) struct Scan<'a> {
     bad: BadRows,
     long: LongPause,
     pub(super) facts: RowFacts,
+    /// What turns of each conversation are sent with, as far as some row says it.
+    pub(super) modes: Vec<Mode>,
     /// Some row says when it was sent, or how long before it nothing was.
     has_times: bool,
     /// Of each row its number in its session, where each is a session of its own.
@@ -123,6 +125,7 @@ impl<'a> Scan<'a> {
             bad: BadRows::new(if form.leaves_out() { plan::BadRows::Skip } else { set.bad_rows }),
             long: LongPause::default(),
             facts: RowFacts::default(),
+            modes: Vec::new(),
             has_times: false,
             ordinals: Vec::new(),
             sessions: HashMap::new(),
@@ -201,9 +204,11 @@ impl<'a> Scan<'a> {
             });
             self.ordinals.push(ordinal);
         }
+        let mode = self.mode(&record, before);
         if self.form == Form::MultiTurn {
+            let sent = record.turns.iter().filter(|row| mode.sends(row)).count();
             self.seen.push(SeenRow {
-                turns: u16::try_from(record.turns.len()).unwrap_or(u16::MAX),
+                turns: u16::try_from(sent).unwrap_or(u16::MAX),
                 is_instruction: record.turns[0].is_instruction(),
                 is_system: [0, 1].map(|i| record.turns.get(i).is_some_and(Row::is_system)),
             });
@@ -216,7 +221,7 @@ impl<'a> Scan<'a> {
             self.is_timed |= self.rows.len() == 0;
             self.first_timed.get_or_insert(number);
         }
-        for key in record.unknown {
+        for key in std::mem::take(&mut record.unknown) {
             if self.unknown.iter().all(|(known, _)| *known != key) {
                 if self.unknown.len() < MOST_NAMED {
                     self.unknown.push((key, number));
@@ -250,6 +255,11 @@ impl<'a> Scan<'a> {
         if let Form::Mooncake { block } = self.form {
             self.trace_row(number, at, &record.turns[0], record.session_id.as_deref(), block);
         }
+        if mode != Mode::default() {
+            self.replaces_messages |= mode == Mode::RecordedReplies;
+            self.modes.resize(self.grouper.len().max(at + 1), Mode::default());
+            self.modes[at] = mode;
+        }
         self.grouper.push(record.session_id);
         if before.is_none() {
             self.begins.push(at_ns);
@@ -264,6 +274,22 @@ impl<'a> Scan<'a> {
         {
             return Err(RowProblem::ManyTurns { api: traits.name });
         }
+        let mode = self.mode(record, before);
+        if let (Some(found), Some(_)) = (record.mode, before)
+            && found != self.mode_of(before)
+        {
+            return Err(RowProblem::Modes { found: found.name(), before: self.mode_of(before).name() });
+        }
+        if mode == Mode::RecordedReplies && self.api.messages_field().is_none() {
+            return Err(RowProblem::NoMessages { api: traits.name });
+        }
+        if !record.turns.iter().any(|row| mode.sends(row)) {
+            return Err(RowProblem::NoQuestions);
+        }
+        if mode == Mode::Whole && record.turns.iter().any(|row| row.resets) {
+            let wanted = "absent where each turn is a whole request";
+            return Err(RowProblem::Field { field: "reset_context", wanted, found: "true".to_owned() });
+        }
         if matches!(self.form, Form::Mooncake { .. }) {
             if self.is_marked && record.turns[0].payload.is_some() {
                 return Err(RowProblem::MarkedBody);
@@ -271,6 +297,16 @@ impl<'a> Scan<'a> {
             self.histories.check(before, &record.turns[0])?;
         }
         Ok(())
+    }
+
+    /// What turns of a conversation that began are sent with.
+    fn mode_of(&self, at: Option<usize>) -> Mode {
+        at.and_then(|at| self.modes.get(at)).copied().unwrap_or_default()
+    }
+
+    /// What the turns of a row are sent with.
+    fn mode(&self, record: &Record, before: Option<usize>) -> Mode {
+        record.mode.unwrap_or_else(|| self.mode_of(before))
     }
 
     /// What a row of a trace adds to conversation `at`.

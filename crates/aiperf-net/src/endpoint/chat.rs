@@ -2,10 +2,12 @@
 
 use std::borrow::Cow;
 
+use serde_json::{Value, json};
+
 use super::body::{Field, Fields};
 use super::chunk::{Choice, Function, Piece};
-use super::message::{Content, Form, Message, MessageList};
-use super::{Answer, Request};
+use super::message::{Content, Form, Message, MessageList, write_json};
+use super::{Answer, Request, SaidCall};
 
 /// The API's own fields of a request.
 pub(super) fn fields<'a>(request: &Request<'a>, streaming: bool, legacy_max_tokens: bool) -> Fields<'a> {
@@ -22,10 +24,21 @@ pub(super) fn fields<'a>(request: &Request<'a>, streaming: bool, legacy_max_toke
     Fields::new(fields)
 }
 
-/// The message of `answer` in a later request. Empty prose is a message too: it keeps the roles taking turns, which many
+/// The message of `answer` in a later request, tool calls and all, without its reasoning. Empty prose is a message too: it keeps the roles taking turns, which many
 /// templates insist on.
 pub(super) fn reply(answer: &Answer, out: &mut Vec<u8>) -> bool {
-    Message { role: "assistant", content: Content::Plain(&answer.prose()) }.write(Form::Chat, out);
+    let prose = answer.prose();
+    if answer.calls.is_empty() {
+        Message { role: "assistant", content: Content::Plain(&prose) }.write(Form::Chat, out);
+        return true;
+    }
+    let call = |call: SaidCall<'_>| {
+        let function = json!({"name": call.name, "arguments": call.arguments});
+        json!({"id": call.id, "type": "function", "function": function})
+    };
+    let content = Some(prose).filter(|prose| !prose.is_empty());
+    let calls: Vec<Value> = answer.said_calls().map(call).collect();
+    write_json(&json!({"role": "assistant", "content": content, "tool_calls": calls}), out);
     true
 }
 

@@ -177,20 +177,16 @@ fn only_a_list_of_ours_can_take_history() {
     }
 }
 
-fn call(at: Range<usize>) -> Call {
-    Call { name: at.start..at.start, arguments: at, ..Call::default() }
-}
-
 #[test]
-fn a_reply_is_prose_alone() {
+fn a_reply_is_prose_without_reasoning() {
     let said = |kind, answer: &Answer| {
         let mut out = Vec::new();
         let said = endpoint(kind).encode_reply(answer, &mut out);
         assert_eq!(said, !out.is_empty());
         said.then(|| serde_json::from_slice::<Value>(&out).expect("JSON")["content"].clone())
     };
-    let mixed = Answer { calls: vec![call(1..3), call(5..7)], reasoning: "hm".into(), ..answer("acc bdd e") };
-    let quiet = Answer { calls: vec![call(0..1), call(1..2)], reasoning: "hm".into(), ..answer("cc") };
+    let mixed = Answer { reasoning: "hm".into(), ..answer("a b e") };
+    let quiet = Answer { reasoning: "hm".into(), ..answer("") };
     let failed = Answer { failure: Some(error::empty("why")), ..answer("cut of") };
     for kind in KINDS {
         assert_eq!(said(kind, &mixed), Some(json!("a b e")));
@@ -201,4 +197,50 @@ fn a_reply_is_prose_alone() {
         assert_eq!(said(kind, &quiet), empty);
     }
     assert_eq!(said(EndpointKind::Completions, &answer("a")), None);
+}
+
+#[test]
+fn calls_of_tools_are_said_again_as_calls() {
+    let named = |name: Range<usize>, arguments: Range<usize>, id: &str| Call {
+        name,
+        arguments,
+        id: id.to_owned(),
+        ..Call::default()
+    };
+    // Prose, `look` with arguments, `find` without.
+    let text = "So: look{\"q\":1}find";
+    let calls = vec![named(4..8, 8..15, "a\"1"), named(15..19, 19..19, "")];
+    let both = Answer { calls: calls.clone(), reasoning: "hm".into(), ..answer(text) };
+    let shift = |r: Range<usize>| r.start - 4..r.end - 4;
+    let alone = calls.into_iter().map(|c| Call { name: shift(c.name), arguments: shift(c.arguments), ..c });
+    let alone = Answer { calls: alone.collect(), ..answer(&text[4..]) };
+    let said = |kind, answer: &Answer| {
+        let mut out = b"[".to_vec();
+        assert!(endpoint(kind).encode_reply(answer, &mut out));
+        out.push(b']');
+        serde_json::from_slice::<Value>(&out).expect("JSON")
+    };
+    let function = |id: &str, name: &str, arguments: &str| json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}});
+    let chat = [function("a\"1", "look", "{\"q\":1}"), function("call_1", "find", "")];
+    for (answer, content) in [(&both, json!("So: ")), (&alone, Value::Null)] {
+        let message = json!({"role": "assistant", "content": content, "tool_calls": chat});
+        assert_eq!(said(EndpointKind::Chat, answer), json!([message]));
+    }
+    let text = json!({"type": "text", "text": "So: "});
+    let uses = [
+        json!({"type": "tool_use", "id": "a\"1", "name": "look", "input": {"q": 1}}),
+        json!({"type": "tool_use", "id": "call_1", "name": "find", "input": {}}),
+    ];
+    assert_eq!(
+        said(EndpointKind::Messages, &both),
+        json!([{"role": "assistant", "content": [text, uses[0], uses[1]]}])
+    );
+    assert_eq!(said(EndpointKind::Messages, &alone), json!([{"role": "assistant", "content": uses}]));
+    let items = [
+        json!({"type": "function_call", "call_id": "a\"1", "name": "look", "arguments": "{\"q\":1}"}),
+        json!({"type": "function_call", "call_id": "call_1", "name": "find", "arguments": ""}),
+    ];
+    let message = json!({"role": "assistant", "content": "So: ", "type": "message"});
+    assert_eq!(said(EndpointKind::Responses, &both), json!([message, items[0], items[1]]));
+    assert_eq!(said(EndpointKind::Responses, &alone), json!(items));
 }

@@ -73,6 +73,11 @@ impl Message<'_> {
     }
 }
 
+/// Appends what a message of no plain form is.
+pub(super) fn write_json(value: &serde_json::Value, out: &mut Vec<u8>) {
+    serde_json::to_writer(out, value).expect("a value has a JSON form, and a vector takes all bytes");
+}
+
 /// A message in an API's form.
 struct Element<'a> {
     message: Message<'a>,

@@ -2,13 +2,13 @@
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::body::{Field, Fields};
 use super::chunk::{CallPart, Piece, Text};
 use super::event::{Said, filled, part};
-use super::message::{Content, Form, Message, MessageList};
-use super::{Answer, Request};
+use super::message::{Content, Form, Message, MessageList, write_json};
+use super::{Answer, Request, SaidCall};
 
 /// The header that names the version of the API that is spoken, and the version.
 pub(crate) const VERSION: (&str, &str) = ("anthropic-version", "2023-06-01");
@@ -35,13 +35,25 @@ pub(super) fn fields<'a>(request: &Request<'a>, streaming: bool) -> Fields<'a> {
     Fields::new(fields)
 }
 
-/// The message of `answer` in a later request; the API refuses empty ones.
+/// The message of `answer` in a later request, tool calls and all, without its reasoning; the API refuses empty ones.
 pub(super) fn reply(answer: &Answer, out: &mut Vec<u8>) -> bool {
     let prose = answer.prose();
-    if prose.is_empty() {
-        return false;
+    if answer.calls.is_empty() {
+        if !prose.is_empty() {
+            Message { role: "assistant", content: Content::Plain(&prose) }.write(Form::Messages, out);
+        }
+        return !prose.is_empty();
     }
-    Message { role: "assistant", content: Content::Plain(&prose) }.write(Form::Messages, out);
+    let text = Some(prose).filter(|prose| !prose.is_empty());
+    let text = text.map(|text| json!({"type": "text", "text": text}));
+    let call = |call: SaidCall<'_>| {
+        // Half an object is none; a call without arguments has an empty one.
+        let input: Value = serde_json::from_str(call.arguments).unwrap_or_default();
+        let input = if input.is_object() { input } else { json!({}) };
+        json!({"type": "tool_use", "id": call.id, "name": call.name, "input": input})
+    };
+    let blocks: Vec<Value> = text.into_iter().chain(answer.said_calls().map(call)).collect();
+    write_json(&json!({"role": "assistant", "content": blocks}), out);
     true
 }
 

@@ -180,6 +180,15 @@ impl Answer {
         choice::prose(&self.text, &self.calls)
     }
 
+    /// Its tool calls, as a later request says them again.
+    pub(crate) fn said_calls(&self) -> impl Iterator<Item = SaidCall<'_>> {
+        self.calls.iter().enumerate().map(|(place, call)| SaidCall {
+            id: if call.id.is_empty() { format!("call_{place}").into() } else { call.id.as_str().into() },
+            name: self.text.get(call.name.clone()).unwrap_or_default(),
+            arguments: self.text.get(call.arguments.clone()).unwrap_or_default(),
+        })
+    }
+
     /// Text and reasoning of each choice.
     pub fn choices(&self) -> impl Iterator<Item = (&str, &str)> {
         let others = self.others.iter().map(|c| (c.text.as_str(), c.reasoning.as_str()));
@@ -194,6 +203,16 @@ impl Answer {
             word => Finish::of_word(word.unwrap_or("")),
         }
     }
+}
+
+/// A tool call of an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SaidCall<'a> {
+    /// The server's name for it, or one that stands for it.
+    pub(crate) id: Cow<'a, str>,
+    pub(crate) name: &'a str,
+    /// As the model wrote them.
+    pub(crate) arguments: &'a str,
 }
 
 /// A chunk with content.

@@ -8,14 +8,14 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use serde::Deserialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use super::body::{Field, Fields};
 use super::chunk::{CallPart, Piece, Text};
 use super::event::{Said, filled, part};
-use super::message::{Content, Form, Message, MessageList};
-use super::{Answer, Request};
+use super::message::{Content, Form, Message, MessageList, write_json};
+use super::{Answer, Request, SaidCall};
 
 /// The API's own fields of a request.
 pub(super) fn fields<'a>(request: &Request<'a>, streaming: bool) -> Fields<'a> {
@@ -34,15 +34,23 @@ pub(super) fn fields<'a>(request: &Request<'a>, streaming: bool) -> Fields<'a> {
     Fields::new(fields)
 }
 
-/// The item of `answer` in a later request; an answer without prose has none. Ids and states of the server's own items stay
+/// The items of `answer` in a later request: its prose, and each tool call; an answer without either has none. Ids and states of the server's own items stay
 /// out, for nothing is stored there that they could name.
 pub(super) fn reply(answer: &Answer, out: &mut Vec<u8>) -> bool {
     let prose = answer.prose();
-    if prose.is_empty() {
-        return false;
+    if !prose.is_empty() {
+        Message { role: "assistant", content: Content::Plain(&prose) }.write(Form::Responses, out);
     }
-    Message { role: "assistant", content: Content::Plain(&prose) }.write(Form::Responses, out);
-    true
+    // Each call is an item of its own.
+    for (place, call) in answer.said_calls().enumerate() {
+        if place > 0 || !prose.is_empty() {
+            out.push(b',');
+        }
+        let SaidCall { id, name, arguments } = call;
+        let item = json!({"type": "function_call", "call_id": id, "name": name, "arguments": arguments});
+        write_json(&item, out);
+    }
+    !prose.is_empty() || !answer.calls.is_empty()
 }
 
 /// Where the fields of these names end that stand one after the other in `body` from `at` on; `None` if they do not.

@@ -111,7 +111,10 @@ impl Shard {
                     }
                 }
             }
-            let body = history.body(request);
+            if request.resets {
+                history = History::default();
+            }
+            let body = history.body(&prepared.turns, turn);
             let dispatched_ns = mono_ns();
             if part.cancel.fired() || !phase.claim(dispatched_ns) {
                 // What waited for nothing but its session is no arrival that was missed.
@@ -176,7 +179,7 @@ impl Shard {
             }
             let answer = (is_repeated || may_abort).then(|| self.api.read(&exchange));
             if let Some(answer) = answer.as_ref().filter(|_| is_repeated) {
-                history.add(request, &self.api, answer);
+                history.add(&prepared.turns, turn, &self.api, answer);
             }
             let has_failed = match &exchange.disposition {
                 Disposition::Failed(_) => true,
@@ -345,6 +348,16 @@ mod tests {
         // The last reply is of no use to a later turn, so that it is read behind the run.
         let read: Vec<_> = ended.iter().map(|e| e.answer.as_ref().map(|a| a.text.as_str())).collect();
         assert_eq!(read, [Some(&*texts.concat()), Some("  second\t"), None]);
+    }
+
+    #[test]
+    fn a_turn_that_resets_forgets_what_was_said() {
+        let mut conversation = toys::conversation(&["one", "two", "three"]);
+        conversation.system = Some("be brief".into());
+        conversation.turns[1].resets = true;
+        let (_, bodies) = Talk::start(&[conversation], vec![Reply::chat("a", 1, 1)], 3).finish(3);
+        let anew = pairs(&[("system", "be brief"), ("user", "two"), ("assistant", "a"), ("user", "three")]);
+        assert_eq!(bodies[1..], [&anew[..2], &anew[..]]);
     }
 
     #[test]

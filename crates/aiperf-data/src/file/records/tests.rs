@@ -712,3 +712,77 @@ fn a_table_of_lengths_is_a_trace_and_says_what_it_leaves_out() {
         ": none of its 2 rows can be sent; the first: :2: 'Request tokens' must be a whole number of tokens, not 'a'"
     );
 }
+
+/// Roles and contents of the messages that a turn brings; of one that brings none, its texts.
+fn said(turn: &Turn) -> Vec<(String, String)> {
+    let text = |value: &serde_json::Value| value.as_str().expect("a text").to_owned();
+    match turn.extra.get("messages").and_then(|m| m.as_array()) {
+        Some(list) => list.iter().map(|m| (text(&m["role"]), text(&m["content"]))).collect(),
+        None => turn.texts.iter().map(|t| ("own".to_owned(), t.clone())).collect(),
+    }
+}
+
+#[test]
+fn conversations_say_what_their_turns_are_sent_with() {
+    let talk = |mode: &str, more: &str| {
+        let turns = r#"[{"role":"system","text":"s"},{"text":"a"},{"role":"assistant","text":"A"},{"text":"b"MORE},{"text":"c"}]"#;
+        let turns = turns.replace("MORE", more);
+        let file = file(format!(
+            "{{\"context_mode\":\"{mode}\",\"session_id\":\"t\",\"turns\":{turns}}}\n{{\"session_id\":\"t\",\"turns\":[{{\"text\":\"d\"}}]}}"
+        ));
+        let set = FilePlan { format: FileFormat::MultiTurn, ..set(file.path()) };
+        let workload = open(set).map_err(|error| error.to_string())?;
+        let talk = workload.conversation(0, Visit::default()).expect("a checked row");
+        assert_eq!(workload.turn_count(0), talk.turns.len());
+        Ok::<_, String>((talk.context, talk.turns.iter().map(said).collect::<Vec<_>>(), talk))
+    };
+    let pairs = |of: &[(&str, &str)]| -> Vec<(String, String)> {
+        of.iter().map(|(role, text)| ((*role).to_owned(), (*text).to_owned())).collect()
+    };
+    let (context, turns, whole) = talk("deltas_with_responses", "").expect("a good file");
+    assert_eq!((context, whole.system.as_deref()), (ContextMode::SelfContained, Some("s")));
+    let all =
+        [("system", "s"), ("user", "a"), ("assistant", "A"), ("user", "b"), ("user", "c"), ("user", "d")];
+    assert_eq!(turns, [pairs(&[("own", "a")]), pairs(&all[..4]), pairs(&all[..5]), pairs(&all)]);
+    // A turn that resets has nothing before it.
+    let (_, turns, _) = talk("deltas_with_responses", ",\"reset_context\":true").expect("a good file");
+    let anew = [("system", "s"), ("user", "b"), ("user", "c"), ("user", "d")];
+    assert_eq!(turns[1..], [pairs(&[("own", "b")]), pairs(&anew[..3]), pairs(&anew)]);
+    let own = |of: &[&str]| of.iter().map(|t| pairs(&[("own", *t)])).collect::<Vec<_>>();
+    let (context, turns, _) = talk("message_array_with_responses", "").expect("a good file");
+    assert_eq!((context, turns), (ContextMode::SelfContained, own(&["a", "A", "b", "c", "d"])));
+    let (context, turns, whole) =
+        talk("deltas_without_responses", ",\"reset_context\":true").expect("a good file");
+    assert_eq!((context, turns), (ContextMode::History, own(&["a", "A", "b", "c", "d"])));
+    assert_eq!(whole.turns.iter().map(|t| t.resets).collect::<Vec<_>>(), [false, false, true, false, false]);
+    let refused =
+        |mode: &str, more: &str| talk(mode, more).map(|(context, ..)| context).expect_err("a bad file");
+    assert!(
+        refused("somehow", "")
+            .contains("'context_mode' must be deltas_without_responses, deltas_with_responses")
+    );
+    assert!(
+        refused("message_array_with_responses", ",\"reset_context\":true")
+            .contains("'reset_context' must be absent")
+    );
+    assert!(
+        refused("deltas_with_responses", ",\"reset_context\":1")
+            .contains("'reset_context' must be true or false, not 1")
+    );
+}
+
+#[test]
+fn rows_that_go_on_want_the_conversation_as_it_began() {
+    let refused = |rows: &str| {
+        let file = file(rows);
+        let set = FilePlan { format: FileFormat::MultiTurn, ..set(file.path()) };
+        open(set).map(|w| w.len()).expect_err("a bad file").to_string()
+    };
+    let two = r#"{"session_id":"t","turns":[{"text":"a"}]}
+{"session_id":"t","context_mode":"deltas_with_responses","turns":[{"text":"b"}]}"#;
+    assert!(refused(two).contains(
+        ":2: 'context_mode' is 'deltas_with_responses' here and 'deltas_without_responses' in the row"
+    ));
+    let answers = r#"{"context_mode":"deltas_with_responses","turns":[{"role":"assistant","text":"a"}]}"#;
+    assert!(refused(answers).contains("every turn is a recorded answer"));
+}
