@@ -56,12 +56,12 @@ impl Mode {
         }
     }
 
-    fn of(value: Value) -> Result<Self, RowProblem> {
+    fn of(value: &Value) -> Result<Self, RowProblem> {
         let named = value.as_str().and_then(|name| Self::ALL.into_iter().find(|mode| mode.name() == name));
         named.ok_or_else(|| RowProblem::Field {
             field: "context_mode",
             wanted: "deltas_without_responses, deltas_with_responses or message_array_with_responses",
-            found: shown(&value),
+            found: shown(value),
         })
     }
 
@@ -171,7 +171,7 @@ fn turns_of(value: Value) -> Result<Record, RowProblem> {
                 Value::Array(turns) => given = Some(turns),
                 other => return Err(wrong("turns", TURNS, &other)),
             },
-            "context_mode" => record.mode = Some(Mode::of(value)?),
+            "context_mode" => record.mode = Some(Mode::of(&value)?),
             "type" if value == "multi_turn" => {}
             "type" => return Err(wrong("type", "\"multi_turn\"", &value)),
             _ => record.unknown.push(key),

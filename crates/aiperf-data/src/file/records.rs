@@ -368,9 +368,8 @@ impl Workload for RecordFile {
         let history = self.history(index, &records);
         let mode = self.modes.get(index).copied().unwrap_or_default();
         let context = match (history, mode) {
-            (Some(History::Whole | History::Grows), _) => ContextMode::SelfContained,
             (Some(History::Adds) | None, Mode::LiveReplies) => self.form.context(),
-            (Some(History::Adds) | None, Mode::RecordedReplies | Mode::Whole) => ContextMode::SelfContained,
+            _ => ContextMode::SelfContained,
         };
         let mut grown = (history == Some(History::Grows)).then(Grown::default);
         let mut pauses = Pauses::default();

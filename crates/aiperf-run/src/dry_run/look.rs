@@ -273,8 +273,11 @@ impl Looker for Look {
     fn turn(&mut self, talk: &mut Talk, turn: usize, at_ns: Option<u64>) -> Result<(), RunError> {
         let prepared = talk.prepared.clone();
         let own = &prepared.turns[turn];
-        let holds_answers = turn > 0 && own.list.is_some();
-        let body = talk.history.body(own);
+        if own.resets {
+            (talk.history, talk.is_unknown) = (History::default(), false);
+        }
+        let holds_answers = turn > 0 && own.list.is_some() && !own.resets;
+        let body = talk.history.body(&prepared.turns, turn);
         let told = &mut self.told;
         told.requests += 1;
         if turn == 0 {
@@ -319,7 +322,7 @@ impl Looker for Look {
             let answer = own.requested_osl.zip(self.setup.replies.as_ref());
             let answer = answer.map(|(tokens, replies)| replies.answer(tokens));
             talk.is_unknown |= answer.is_none();
-            talk.history.add(own, &self.setup.endpoint, &answer.unwrap_or_default());
+            talk.history.add(&prepared.turns, turn, &self.setup.endpoint, &answer.unwrap_or_default());
         }
         Ok(())
     }
