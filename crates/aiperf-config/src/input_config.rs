@@ -225,6 +225,10 @@ fn dataset(settings: &Settings, entries: Option<u64>) -> Json {
             &mut synthesis,
             &[
                 (Id::SynthesisSpeedup, "speedup_ratio"),
+                (Id::SynthesisPrefix, "prefix_len_multiplier"),
+                (Id::SynthesisRoots, "prefix_root_multiplier"),
+                (Id::SynthesisPrompt, "prompt_len_multiplier"),
+                (Id::SynthesisOutput, "output_len_multiplier"),
                 (Id::SynthesisMaxIsl, "max_isl"),
                 (Id::SynthesisMaxOsl, "max_osl"),
             ],

@@ -29,6 +29,8 @@ const GRACE: Kind = Kind::Duration { zero: true, endless: true };
 const RATE_FROM: Kind = Kind::Float { min: 0.0, above: false, max: 1_000_000_000.0 };
 const RAMP: Kind = Kind::Choice { words: &["linear", "exponential", "poisson"], later: &[] };
 const SATURATION: Kind = Kind::Choice { words: &["queue", "skip", "abort"], later: &[] };
+/// How many times as long.
+const TIMES: Kind = Kind::Float { min: 0.0, above: false, max: 1_000.0 };
 /// How many times faster than recorded; twelve digits behind the point count.
 const SPEEDUP: Kind = Kind::Float { min: 0.000_001, above: false, max: 1_000_000.0 };
 /// A place in a file's own time, milliseconds: as far as the clock reaches.
@@ -347,8 +349,18 @@ options! {
         "Send each row of a fixed schedule at its own timestamp, as a session of one request, whatever became of the rows before it.");
     SynthesisSpeedup(&["synthesis-speedup-ratio"], "dataset.synthesis.speedup_ratio", SPEEDUP, Default::Is("1"), Group::Dataset,
         "--replay-speedup by AIPerf's other name, for traces.");
+    SynthesisPrefix(&["synthesis-prefix-len-multiplier"], "dataset.synthesis.prefix_len_multiplier", TIMES, Default::Is("1"),
+        Group::Dataset,
+        "How many times as many blocks the prefixes of a trace have: the hash_ids at the front of a row that come more than once in it. \
+         Rows that share a prefix share what is added; below 1 its first blocks stay, at least one.");
+    SynthesisRoots(&["synthesis-prefix-root-multiplier"], "dataset.synthesis.prefix_root_multiplier", count(1, MANY), Default::Is("1"),
+        Group::Dataset, "Spread the conversations of a trace over so many trees of blocks that share nothing with each other.");
+    SynthesisPrompt(&["synthesis-prompt-len-multiplier"], "dataset.synthesis.prompt_len_multiplier", TIMES, Default::Is("1"),
+        Group::Dataset, "How many times as many tokens the rows of a trace have behind their prefixes.");
+    SynthesisOutput(&["synthesis-output-len-multiplier"], "dataset.synthesis.output_len_multiplier", TIMES, Default::Is("1"),
+        Group::Dataset, "How many times as long the answers of a trace are, to the nearest token, at least 1.");
     SynthesisMaxIsl(&["synthesis-max-isl"], "dataset.synthesis.max_isl", count(1, TOKENS), Default::Absent, Group::Dataset,
-        "Leave out rows of a trace that give a longer input, tokens; they are counted.");
+        "Leave out rows of a trace that give a longer input, tokens; they are counted. What the multipliers make longer is cut down to it.");
     SynthesisMaxOsl(&["synthesis-max-osl"], "dataset.synthesis.max_osl", count(1, TOKENS), Default::Absent, Group::Dataset,
         "Cut output lengths of a trace down to this, tokens.");
     NoFixedSchedule(&["no-fixed-schedule"], "dataset.ignore_timestamps", Kind::Bool, Default::Is("false"), Group::Dataset,

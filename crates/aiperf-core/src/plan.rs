@@ -500,6 +500,34 @@ pub struct ReplayPlan {
     pub max_isl: Option<u64>,
     /// Output limits of rows are no more than this, tokens.
     pub max_osl: Option<u64>,
+    /// What becomes of the lengths and blocks of a trace.
+    pub times: TimesPlan,
+}
+
+/// How many times as long a trace's prefixes, prompts and answers are made, and into how many trees its conversations are spread.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TimesPlan {
+    /// Blocks of a prefix: the ids at the front of a row that come more than once in the file.
+    pub prefix: f64,
+    /// Tokens behind the prefix.
+    pub prompt: f64,
+    /// Tokens of an answer.
+    pub output: f64,
+    /// Trees that share no block; at least 1.
+    pub roots: u64,
+}
+
+impl TimesPlan {
+    /// Whether inputs become others.
+    pub fn is_input(&self) -> bool {
+        self.roots > 1 || [self.prefix, self.prompt].iter().any(|times| (times - 1.0).abs() > 0.0)
+    }
+}
+
+impl Default for TimesPlan {
+    fn default() -> Self {
+        Self { prefix: 1.0, prompt: 1.0, output: 1.0, roots: 1 }
+    }
 }
 
 impl Default for ReplayPlan {
@@ -511,6 +539,7 @@ impl Default for ReplayPlan {
             turn_times: TurnTimes::Recorded,
             max_isl: None,
             max_osl: None,
+            times: TimesPlan::default(),
         }
     }
 }

@@ -110,6 +110,26 @@ pub enum DataError {
         /// The file.
         path: PathBuf,
     },
+    /// Lengths and blocks of what has no blocks.
+    #[error(
+        "{}: no row has 'hash_ids', so there are no prefixes and prompts to multiply; drop --synthesis-prefix-len-multiplier, \
+         --synthesis-prefix-root-multiplier and --synthesis-prompt-len-multiplier",
+        path.display()
+    )]
+    NoBlocks {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Rows whose sessions are not known one by one.
+    #[error(
+        "--synthesis-prefix-root-multiplier puts each session into a tree, and the rows of bailian_trace ({}) are joined to chats by the \
+         file: a chat would be torn apart; drop it",
+        path.display()
+    )]
+    TornChats {
+        /// The file.
+        path: PathBuf,
+    },
     /// Something that is done to traces alone.
     #[error("{option} is for traces, whose rows give lengths, and {} is read as {form}; drop it", path.display())]
     NotATrace {

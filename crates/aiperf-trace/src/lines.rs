@@ -4,9 +4,10 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
+use aiperf_files::InputError;
+
 const BUFFER: usize = 1 << 20;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
-const GZIP: &[u8] = b"\x1f\x8b";
 
 /// Why a trace could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -20,18 +21,9 @@ pub enum ReadError {
         /// What the system says.
         source: std::io::Error,
     },
-    /// A folder, a pipe.
-    #[error("'{}' is not a regular file; a trace is read twice", path.display())]
-    NotAFile {
-        /// What was named.
-        path: PathBuf,
-    },
-    /// It begins as gzip does.
-    #[error("'{}' is compressed with gzip; unpack it first (gunzip)", path.display())]
-    Compressed {
-        /// The file.
-        path: PathBuf,
-    },
+    /// It cannot be opened or unpacked.
+    #[error(transparent)]
+    Input(#[from] InputError),
     /// Not a row could be read of it.
     #[error("'{}' is no trace: none of its {lines} lines is a JSON object; line {first}: {why}", path.display())]
     NoTrace {
@@ -52,7 +44,7 @@ pub enum ReadError {
     },
 }
 
-/// An open file.
+/// An open file, unpacked.
 #[derive(Debug)]
 pub(crate) struct Lines {
     path: PathBuf,
@@ -60,13 +52,10 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
+    /// Opens a file, or standard input (`-`).
     pub(crate) fn open(path: &Path) -> Result<Self, ReadError> {
-        let read = |source| ReadError::Io { path: path.to_owned(), source };
-        let file = File::open(path).map_err(read)?;
-        if !file.metadata().map_err(read)?.is_file() {
-            return Err(ReadError::NotAFile { path: path.to_owned() });
-        }
-        Ok(Self { path: path.to_owned(), file })
+        let input = aiperf_files::open(path)?;
+        Ok(Self { path: input.name, file: input.file })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -87,9 +76,6 @@ impl Lines {
             number += 1;
             let mut row = &line[..];
             if number == 1 {
-                if row.starts_with(GZIP) {
-                    return Err(ReadError::Compressed { path: self.path.clone() });
-                }
                 row = row.strip_prefix(BYTE_ORDER_MARK).unwrap_or(row);
             }
             let row = row.trim_ascii();

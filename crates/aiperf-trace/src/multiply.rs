@@ -62,6 +62,11 @@ pub struct Multiplier {
 }
 
 impl Multiplier {
+    /// Whether any two rows share a block.
+    pub fn has_prefixes(&self) -> bool {
+        self.shared.len() > 0
+    }
+
     /// Changes row number `row`, of `tokens` tokens and with `ids`, of the conversation that `session` stands for; its tokens now, at
     /// least 1. A row without ids stays as it is, but for the longest length.
     pub fn change(&self, row: u64, session: u64, tokens: u64, ids: &mut Vec<u64>) -> u64 {

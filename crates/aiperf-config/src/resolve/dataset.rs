@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use aiperf_core::plan::{
     BadRows, CorpusPlan, DatasetPlan, FileFormat, FilePlan, LengthPlan, LengthsPlan, Pacing, PhaseKind,
-    PhasePlan, RandomStyle, ReplayPlan, Sampling, SyntheticPlan, TurnTimes, WindowPlan,
+    PhasePlan, RandomStyle, ReplayPlan, Sampling, SyntheticPlan, TimesPlan, TurnTimes, WindowPlan,
 };
 
 use super::{Resolver, how};
@@ -62,7 +62,15 @@ pub(super) const REPLAY: &[Id] = &[
 ];
 
 /// What is done with traces alone.
-const TRACE: &[Id] = &[Id::SynthesisSpeedup, Id::SynthesisMaxIsl, Id::SynthesisMaxOsl];
+const TRACE: &[Id] = &[
+    Id::SynthesisSpeedup,
+    Id::SynthesisPrefix,
+    Id::SynthesisRoots,
+    Id::SynthesisPrompt,
+    Id::SynthesisOutput,
+    Id::SynthesisMaxIsl,
+    Id::SynthesisMaxOsl,
+];
 
 impl Resolver<'_> {
     /// What becomes of the times and lengths of rows.
@@ -142,6 +150,12 @@ impl Resolver<'_> {
             },
             max_isl: self.settings.int(Id::SynthesisMaxIsl),
             max_osl: self.settings.int(Id::SynthesisMaxOsl),
+            times: TimesPlan {
+                prefix: self.settings.float_or_default(Id::SynthesisPrefix),
+                prompt: self.settings.float_or_default(Id::SynthesisPrompt),
+                output: self.settings.float_or_default(Id::SynthesisOutput),
+                roots: self.settings.int_or_default(Id::SynthesisRoots),
+            },
         }
     }
 

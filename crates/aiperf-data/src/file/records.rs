@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use aiperf_core::conversation::{ContextMode, Conversation, Marker, Turn, TurnLength};
-use aiperf_core::plan::{EndpointKind, FilePlan, LengthPlan, Pacing, PhasePlan, Plan, TurnTimes};
+use aiperf_core::plan::{EndpointKind, FilePlan, LengthPlan, Pacing, PhasePlan, Plan, TimesPlan, TurnTimes};
 use aiperf_files::Input;
 use aiperf_rng::{Key, Stream};
 use aiperf_tokens::Tokenizer;
@@ -144,6 +144,7 @@ impl RecordFile {
         check_shape(set, form)?;
         let marking = plan.cache_bust.as_ref().map(|plan| Marking::new(plan, context.run_id));
         let mut scan = Scan::new(&input.name, form, set, plan.endpoint.kind, marking.is_some());
+        scan.learn(&input, plan.seed)?;
         scan.whole(&input)?;
         let histories = scan.histories();
         let (mut roots, mut chat_notes, mut conversations) = (Vec::new(), Vec::new(), scan.grouper.len());
@@ -250,7 +251,9 @@ impl RecordFile {
         let placed = |placed| lines::placed_error(&self.path, self.rows.line(row), placed);
         let mut record = self.form.parse(line.trim_ascii(), self.api).map_err(placed)?;
         // What was taken in when it was opened may have been changed since.
-        self.shaping.shape(&mut record).ok_or_else(|| placed((None, RowProblem::Changed)))?;
+        self.shaping
+            .shape(self.rows.line(row), &mut record)
+            .ok_or_else(|| placed((None, RowProblem::Changed)))?;
         Ok(record)
     }
 
@@ -340,9 +343,23 @@ impl RecordFile {
 /// Whether the plan asks of rows only what a form has.
 fn check_shape(set: &FilePlan, form: Form) -> Result<(), DataError> {
     let (path, form_name) = (|| set.path.clone(), form.kind().name());
-    if !form.is_trace() && set.replay.max_isl.or(set.replay.max_osl).is_some() {
-        let option = if set.replay.max_isl.is_some() { "--synthesis-max-isl" } else { "--synthesis-max-osl" };
+    let TimesPlan { prefix, prompt, output, roots } = set.replay.times;
+    let is_other = |times: f64| (times - 1.0).abs() > 0.0;
+    let asked = [
+        ("--synthesis-max-isl", set.replay.max_isl.is_some()),
+        ("--synthesis-max-osl", set.replay.max_osl.is_some()),
+        ("--synthesis-prefix-len-multiplier", is_other(prefix)),
+        ("--synthesis-prefix-root-multiplier", roots > 1),
+        ("--synthesis-prompt-len-multiplier", is_other(prompt)),
+        ("--synthesis-output-len-multiplier", is_other(output)),
+    ];
+    if !form.is_trace()
+        && let Some((option, _)) = asked.into_iter().find(|(_, is_asked)| *is_asked)
+    {
         return Err(DataError::NotATrace { path: path(), form: form_name, option });
+    }
+    if roots > 1 && matches!(form, Form::Bailian { .. }) {
+        return Err(DataError::TornChats { path: path() });
     }
     if form == Form::MultiTurn && set.replay.turn_times == TurnTimes::Alone {
         return Err(DataError::NotAlone { path: path() });

@@ -6,6 +6,7 @@ use std::path::Path;
 use aiperf_core::plan::{self, EndpointKind, FilePlan, TurnTimes};
 use aiperf_core::text::for_terminal;
 use aiperf_files::Input;
+use aiperf_trace::Learning;
 use sha2::{Digest, Sha256};
 
 use super::bailian::{Kinds, Links};
@@ -84,6 +85,8 @@ pub(super) struct Scan<'a> {
     /// Of each row its number in its session, where each is a session of its own.
     pub(super) ordinals: Vec<u32>,
     sessions: HashMap<String, u32>,
+    /// Rows of a length without blocks, where blocks are to be multiplied.
+    unblocked: u64,
     /// Recorded times that are no starts of conversations, where silences are looked for.
     later: Vec<u64>,
     /// Where rows of a trace belong that say which chat they go on with.
@@ -129,11 +132,42 @@ impl<'a> Scan<'a> {
             has_times: false,
             ordinals: Vec::new(),
             sessions: HashMap::new(),
+            unblocked: 0,
             later: Vec::new(),
             links: Links::default(),
             kinds: Kinds::default(),
             raised: Seen::default(),
         }
+    }
+
+    /// Finds which blocks rows share, where prefixes and prompts are to be multiplied. What is wrong with a row is told when it is taken
+    /// in.
+    pub(super) fn learn(&mut self, input: &Input, seed: u64) -> Result<(), DataError> {
+        let Some(block) = self.form.block().filter(|_| self.shaping.plan().times.is_input()) else {
+            return Ok(());
+        };
+        let (form, api, shaping) = (self.form, self.api, &self.shaping);
+        let (mut learning, mut blocked) = (Learning::default(), 0u64);
+        let mut is_header = form.has_header();
+        lines::each(input, |line| {
+            if std::mem::take(&mut is_header) {
+                return Ok(());
+            }
+            let Ok(record) = form.parse(line.row(), api) else { return Ok(()) };
+            if !shaping.is_too_long(&record) {
+                for made in record.turns.iter().filter_map(|row| row.made.as_ref()) {
+                    learning.row(&made.ids);
+                    blocked += u64::from(!made.ids.is_empty());
+                    self.unblocked += u64::from(made.ids.is_empty());
+                }
+            }
+            Ok(())
+        })?;
+        if blocked == 0 && self.unblocked > 0 {
+            return Err(DataError::NoBlocks { path: self.path.to_owned() });
+        }
+        self.shaping.learnt(learning, block as u64, seed);
+        Ok(())
     }
 
     /// Reads the file.
@@ -185,7 +219,7 @@ impl<'a> Scan<'a> {
         let before = self.grouper.goes_on(session).map_err(|problem| (None, problem))?;
         self.check(&record, before).map_err(|problem| (None, problem))?;
         let has_times = record.turns.iter().any(|row| row.at_ns.is_some() || row.delay_ns.is_some());
-        let Some(changes) = self.shaping.shape(&mut record) else { return Ok(false) };
+        let Some(changes) = self.shaping.shape(number, &mut record) else { return Ok(false) };
         for row in &record.turns {
             self.fitness.check(row, number).map_err(|problem| (None, problem))?;
         }
@@ -344,7 +378,8 @@ impl<'a> Scan<'a> {
     /// What a user should know of the file.
     pub(super) fn notes(&self) -> Vec<String> {
         let unknown = unknown_note(self.form, &self.unknown, self.more_unknown, self.path);
-        let own = [unknown, self.untimed_note(), self.history_note()].into_iter().chain(self.trace_notes());
+        let own = [unknown, self.untimed_note(), self.history_note(), self.times_note()];
+        let own = own.into_iter().chain(self.trace_notes());
         let of_rows = told::notes(&self.facts, self.long, self.path);
         of_rows.into_iter().chain(own.flatten()).chain(self.fitness.notes(self.path)).collect()
     }
@@ -370,6 +405,24 @@ impl<'a> Scan<'a> {
             format!("{file}: {rows} with a length of 0 tokens, as of a request that failed: it is sent as 1")
         });
         [self.kinds.note().map(|note| format!("{file}: {note}")), raised]
+    }
+
+    /// Rows that multipliers leave as they are.
+    fn times_note(&self) -> Option<String> {
+        let file = self.path.display();
+        let times = self.shaping.plan().times;
+        if (times.prefix - 1.0).abs() > 0.0 && !self.shaping.has_prefixes() {
+            return Some(format!(
+                "{file}: no hash_id comes more than once, so there are no prefixes that --synthesis-prefix-len-multiplier could change"
+            ));
+        }
+        let n = self.unblocked;
+        let (rows, have) = if n == 1 {
+            ("row", "has no hash_ids and keeps its")
+        } else {
+            ("rows", "have no hash_ids and keep their")
+        };
+        (n > 0).then(|| format!("{file}: {n} {rows} {have} input length, whatever the multipliers"))
     }
 
     /// Timestamps in a file that is no schedule are most likely a mistake.

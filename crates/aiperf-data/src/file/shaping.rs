@@ -6,8 +6,13 @@
 //! blocks of a trace belongs into the first, before limits are looked at; what it has to know of all rows it can learn in a pass of
 //! its own over the file ([`Shaping::new`] is where that starts).
 
-use aiperf_core::plan::{FilePlan, ReplayPlan, TurnTimes};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 
+use aiperf_core::plan::{FilePlan, ReplayPlan, TurnTimes};
+use aiperf_trace::{Learning, Multiplier, Multipliers, multiplied_output};
+
+use super::index::MOST_TURNS;
 use super::record::Record;
 use super::row::Row;
 use super::timeline::{Speed, Timeline};
@@ -28,11 +33,13 @@ pub(super) struct Changes {
 pub(super) struct Shaping {
     plan: ReplayPlan,
     speed: Speed,
+    /// Of prefixes and prompts, once it is known which blocks rows share.
+    multiplier: Option<Arc<Multiplier>>,
 }
 
 impl Shaping {
     pub(super) fn new(set: &FilePlan) -> Self {
-        Self { speed: Speed::new(set.replay.speedup), plan: set.replay }
+        Self { speed: Speed::new(set.replay.speedup), plan: set.replay, multiplier: None }
     }
 
     pub(super) const fn plan(&self) -> &ReplayPlan {
@@ -52,15 +59,40 @@ impl Shaping {
         self.plan.idle_cap_ns.is_some()
     }
 
-    /// Changes a row as the plan wants it; `None` leaves it out.
-    pub(super) fn shape(&self, record: &mut Record) -> Option<Changes> {
+    /// Takes in which blocks, of `block_size` tokens, the rows of the file share.
+    pub(super) fn learnt(&mut self, learning: Learning, block_size: u64, seed: u64) {
+        let ReplayPlan { times, max_isl, .. } = self.plan;
+        let multipliers = Multipliers {
+            prefix: times.prefix,
+            prompt: times.prompt,
+            roots: times.roots,
+            max_isl,
+            block_size,
+            seed,
+        };
+        self.multiplier = Some(Arc::new(learning.finish(multipliers)));
+    }
+
+    /// Whether rows are known to share blocks.
+    pub(super) fn has_prefixes(&self) -> bool {
+        self.multiplier.as_ref().is_some_and(|multiplier| multiplier.has_prefixes())
+    }
+
+    /// Whether a row gives a longer input than is wanted.
+    pub(super) fn is_too_long(&self, record: &Record) -> bool {
         let is_long = |row: &Row| {
             let tokens = row.made.as_ref().map(|made| made.tokens as u64);
             tokens.zip(self.plan.max_isl).is_some_and(|(tokens, most)| tokens > most)
         };
-        if record.turns.iter().any(is_long) {
+        record.turns.iter().any(is_long)
+    }
+
+    /// Changes the row of a line as the plan wants it; `None` leaves it out.
+    pub(super) fn shape(&self, line: u64, record: &mut Record) -> Option<Changes> {
+        if self.is_too_long(record) {
             return None;
         }
+        self.multiply(line, record);
         let mut changes = Changes::default();
         for row in &mut record.turns {
             if let (Some(tokens), Some(most)) = (&mut row.output_length, self.plan.max_osl)
@@ -82,6 +114,26 @@ impl Shaping {
             }
         }
         Some(changes)
+    }
+
+    /// Makes prefixes, prompts and answers as much longer as the plan wants them. Rows of one session stay in one tree: they may hold
+    /// what was said before them.
+    fn multiply(&self, line: u64, record: &mut Record) {
+        let session = record.session_id.as_ref().map_or(line, |session| {
+            let mut hasher = DefaultHasher::new();
+            session.hash(&mut hasher);
+            hasher.finish()
+        });
+        for (turn, row) in (0u64..).zip(&mut record.turns) {
+            if let (Some(multiplier), Some(made)) = (&self.multiplier, &mut row.made) {
+                let number = line.wrapping_mul(MOST_TURNS as u64 + 1).wrapping_add(turn);
+                made.tokens = multiplier.change(number, session, made.tokens as u64, &mut made.ids) as usize;
+            }
+            let times = self.plan.times.output;
+            if (times - 1.0).abs() > 0.0 {
+                row.output_length = row.output_length.map(|tokens| multiplied_output(tokens, times));
+            }
+        }
     }
 
     /// A recorded pause at the speed of the replay, and whether it was longer than it may be.
@@ -139,9 +191,10 @@ impl Pauses {
 mod tests {
     use super::*;
     use crate::file::mooncake::Made;
+    use aiperf_core::plan::TimesPlan;
 
     fn shaping(replay: ReplayPlan) -> Shaping {
-        Shaping { speed: Speed::new(replay.speedup), plan: replay }
+        Shaping { speed: Speed::new(replay.speedup), plan: replay, multiplier: None }
     }
 
     fn record(rows: Vec<Row>) -> Record {
@@ -154,14 +207,14 @@ mod tests {
         let of = |tokens: usize, output: u64| {
             let made = Some(Made { tokens, ids: Vec::new() });
             let mut record = record(vec![Row { made, output_length: Some(output), ..Row::default() }]);
-            let changes = shaping(plan).shape(&mut record);
+            let changes = shaping(plan).shape(1, &mut record);
             changes.map(|c| (record.turns[0].output_length, c.capped_outputs))
         };
         assert_eq!(of(100, 8), Some((Some(8), 0)));
         assert_eq!(of(100, 9), Some((Some(8), 1)));
         assert_eq!(of(101, 9), None);
         let mut text = record(vec![Row { texts: vec!["a".repeat(500)], ..Row::default() }]);
-        assert_eq!(shaping(plan).shape(&mut text), Some(Changes::default()), "a text says no length");
+        assert_eq!(shaping(plan).shape(1, &mut text), Some(Changes::default()), "a text says no length");
     }
 
     #[test]
@@ -169,7 +222,7 @@ mod tests {
         let plan = ReplayPlan { speedup: 2.0, delay_cap_ns: Some(10), ..ReplayPlan::default() };
         let delay = |plan: ReplayPlan, ns: u64| {
             let mut record = record(vec![Row { delay_ns: Some(ns), ..Row::default() }]);
-            let changes = shaping(plan).shape(&mut record).expect("it is taken");
+            let changes = shaping(plan).shape(1, &mut record).expect("it is taken");
             (record.turns[0].delay_ns, changes.capped_delays, changes.longest_ns)
         };
         assert_eq!(delay(plan, 20), (Some(10), 0, 0));
@@ -179,13 +232,42 @@ mod tests {
         assert_eq!(delay(ignored, 22), (None, 0, 0));
     }
 
+    #[test]
+    fn answers_are_multiplied_before_they_are_capped() {
+        let times = TimesPlan { output: 2.5, ..TimesPlan::default() };
+        let plan = ReplayPlan { times, max_osl: Some(30), ..ReplayPlan::default() };
+        let output = |tokens: u64| {
+            let mut record = record(vec![Row { output_length: Some(tokens), ..Row::default() }]);
+            let changes = shaping(plan).shape(1, &mut record).expect("it is taken");
+            (record.turns[0].output_length, changes.capped_outputs)
+        };
+        assert_eq!([1, 3, 12, 13].map(output), [(Some(2), 0), (Some(8), 0), (Some(30), 0), (Some(30), 1)]);
+    }
+
+    #[test]
+    fn rows_of_a_session_stay_in_one_tree() {
+        let times = TimesPlan { roots: 4, ..TimesPlan::default() };
+        let mut shaping = shaping(ReplayPlan { times, ..ReplayPlan::default() });
+        shaping.learnt(Learning::default(), 16, 7);
+        let first = |session: Option<&str>, line: u64| {
+            let made = Some(Made { tokens: 16, ids: vec![5] });
+            let mut record = record(vec![Row { made, ..Row::default() }]);
+            record.session_id = session.map(str::to_owned);
+            shaping.shape(line, &mut record).expect("it is taken");
+            record.turns[0].made.as_ref().expect("a length").ids[0]
+        };
+        let alone: std::collections::HashSet<u64> = (0..50).map(|line| first(None, line)).collect();
+        assert_eq!(alone.len(), 4);
+        assert!((0..50).all(|line| first(Some("a"), line) == first(Some("a"), 0)));
+    }
+
     /// Times and pauses of the turns of a conversation.
     fn told(plan: ReplayPlan, rows: Vec<Row>) -> Vec<(Option<u64>, Option<u64>)> {
         let shaping = shaping(plan);
         let starts = rows.iter().filter_map(|row| row.at_ns).collect();
         let timeline = shaping.timeline(starts);
         let mut record = record(rows);
-        shaping.shape(&mut record).expect("it is taken");
+        shaping.shape(1, &mut record).expect("it is taken");
         let mut pauses = Pauses::default();
         let told = record.turns.iter_mut().map(|row| {
             pauses.apply(row, &shaping, &timeline);

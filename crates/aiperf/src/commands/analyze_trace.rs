@@ -24,7 +24,7 @@ pub(crate) fn command() -> Command {
                 .conflicts_with("input-file")
                 .value_hint(ValueHint::FilePath)
                 .value_parser(value_parser!(PathBuf))
-                .help("The trace, JSONL"),
+                .help("The trace, JSONL, plain or packed with gzip or zstd; - for standard input"),
         )
         .arg(
             Arg::new("input-file")

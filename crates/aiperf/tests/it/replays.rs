@@ -388,7 +388,10 @@ fn a_replay_that_cannot_be_is_refused() {
             ["--synthesis-max-isl", "mooncake_trace"],
         ),
         ("--synthesis-max-osl 5", ["--synthesis-max-osl is for traces", "read as single_turn"]),
-        ("--custom-dataset-type raw_payload --replay-speedup 2", ["--replay-speedup", "raw_payload"]),
+        (
+            "--custom-dataset-type raw_payload --replay-speedup 2",
+            ["--replay-speedup", "bodies have neither times"],
+        ),
     ] {
         run(more, &timed).says(&said);
     }

@@ -1,8 +1,9 @@
 //! Commands about traces: `analyze-trace`, `validate` and `synthesize`.
 
+use aiperf_sim::scripted::Reply;
 use serde_json::{Value, json};
 
-use crate::support::{Run, Tally};
+use crate::support::{Done, Run, Tally, scripted};
 
 fn rows(rows: &[Value]) -> String {
     rows.iter().map(Value::to_string).collect::<Vec<_>>().join("\n") + "\n"
@@ -38,6 +39,12 @@ fn a_trace_is_analyzed() {
     let again =
         Run::new("analyze-trace --input-file t.jsonl -f json").file("t.jsonl", sound()).run().expect_exit(0);
     assert_eq!(again.stdout, text);
+    let piped = Run::new("analyze-trace - -f json")
+        .file("t.jsonl", sound())
+        .script("\"$0\" \"$@\" < t.jsonl")
+        .run()
+        .expect_exit(0);
+    assert_eq!(piped.stdout, text);
 }
 
 #[test]
@@ -84,11 +91,11 @@ fn what_a_replay_would_do_wrong_is_told() {
 #[test]
 fn what_cannot_be_analyzed() {
     let run = |args: &str| Run::new(args).file("t.txt", "hello\nworld\n").file("e.jsonl", "").run();
-    run("analyze-trace none.jsonl").expect_exit(2).says(&["error: cannot read 'none.jsonl'"]);
+    run("analyze-trace none.jsonl").expect_exit(2).says(&["error: none.jsonl: No such file"]);
     run("analyze-trace t.txt")
         .expect_exit(2)
         .says(&["none of its 2 lines is a JSON object; line 1: column 1"]);
-    run("analyze-trace .").expect_exit(2).says(&["'.' is not a regular file"]);
+    run("analyze-trace .").expect_exit(2).says(&[".: is not a regular file"]);
     run("analyze-trace e.jsonl --block-size 0").expect_exit(2).says(&["--block-size"]);
     run("analyze-trace e.jsonl --strict")
         .expect_exit(0)
@@ -108,7 +115,7 @@ fn rows_are_validated() {
         "line 3: 'input_length' must be a whole number above 0, not -2",
     ]);
     run(&"no\n".repeat(20)).expect_exit(1).says(&["10 bad lines, and was given up there"]);
-    Run::new("validate mooncake-trace none.jsonl").run().expect_exit(2).says(&["cannot read 'none.jsonl'"]);
+    Run::new("validate mooncake-trace none.jsonl").run().expect_exit(2).says(&["none.jsonl: No such file"]);
     Run::new("validate bailian none.jsonl").run().expect_exit(2).says(&["mooncake-trace"]);
 }
 
@@ -236,4 +243,96 @@ fn configurations_of_conversations_are_checked() {
     run("--config c.json --max-osl 5", "{\"generation_length\": {\"mean\": 9, \"median\": 9, \"min\": 6}}")
         .says(&["generation_length: min, 6, must be at most max, 5"]);
     assert!(run("--num-sessions 0", "").made().is_empty());
+}
+
+fn shared() -> String {
+    rows(&[
+        json!({"timestamp": 0, "input_length": 40, "output_length": 3, "hash_ids": [1, 2, 3]}),
+        json!({"timestamp": 1, "input_length": 48, "output_length": 5, "hash_ids": [1, 2, 4]}),
+        json!({"timestamp": 2, "input_length": 20, "output_length": 7, "hash_ids": [1, 2]}),
+        json!({"timestamp": 3, "input_length": 9, "output_length": 9}),
+    ])
+}
+
+/// A replay of `shared`: input lengths, output limits and texts, in the order of the file.
+fn replayed(more: &str) -> (Done, Vec<(u64, u64, String)>) {
+    let server = scripted(vec![Reply::chat("ok", 1, 1)]);
+    let done = Run::unseeded(&server.url())
+        .args("--random-seed 1 --input-file t.jsonl --custom-dataset-type mooncake_trace --isl-block-size 16 --concurrency 1")
+        .args("--no-fixed-schedule --request-count 4")
+        .args(more)
+        .file("t.jsonl", shared())
+        .run()
+        .expect_exit(0)
+        .ends(Tally::of(4, 0));
+    let lengths = done
+        .records()
+        .into_iter()
+        .map(|r| r["metrics"]["input_sequence_length"]["value"].as_u64().expect("a length"));
+    let told = lengths.zip(server.requests()).map(|(isl, request)| {
+        let body: Value = serde_json::from_slice(&request.body).expect("JSON");
+        let text = body["messages"][0]["content"].as_str().expect("a text").to_owned();
+        (isl, body["max_completion_tokens"].as_u64().expect("a limit"), text)
+    });
+    let told = told.collect();
+    (done, told)
+}
+
+fn lengths(told: &[(u64, u64, String)]) -> Vec<(u64, u64)> {
+    told.iter().map(|(isl, osl, _)| (*isl, *osl)).collect()
+}
+
+/// Characters that two texts begin with.
+fn common(a: &str, b: &str) -> usize {
+    a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count()
+}
+
+#[test]
+fn lengths_of_a_trace_are_multiplied() {
+    let (_, plain) = replayed("");
+    assert_eq!(lengths(&plain), [(40, 3), (48, 5), (20, 7), (9, 9)]);
+    let (_, fast) = replayed("--synthesis-speedup-ratio 3");
+    assert_eq!(fast, plain, "a faster replay asks for the same");
+    let (done, longer) = replayed(
+        "--synthesis-prefix-len-multiplier 1.5 --synthesis-prompt-len-multiplier 2 --synthesis-output-len-multiplier 0.5",
+    );
+    // Two blocks become three, and 8, 16 and no tokens twice as many; the third row is its prefix, cut short.
+    assert_eq!(lengths(&longer), [(64, 2), (80, 2), (30, 4), (9, 4)]);
+    done.shows(&["1 row has no hash_ids and keeps its input length"]);
+    let (before, now) = (common(&plain[0].2, &plain[1].2), common(&longer[0].2, &longer[1].2));
+    assert!(now > before * 5 / 4, "{before} characters were shared, {now} are");
+    assert!(longer[0].2.starts_with(&plain[0].2[..before / 3]), "it begins as it did");
+    let (_, cut) = replayed("--synthesis-prompt-len-multiplier 4 --synthesis-max-isl 60");
+    assert_eq!(lengths(&cut), [(60, 3), (60, 5), (20, 7), (9, 9)]);
+    let (_, trees) = replayed("--synthesis-prefix-root-multiplier 1000");
+    assert_eq!(lengths(&trees), lengths(&plain));
+    assert!(common(&trees[0].2, &trees[1].2) < before / 2, "they share nothing");
+}
+
+#[test]
+fn multipliers_are_for_traces_with_blocks() {
+    let run = |more: &str, file: &str| {
+        Run::unseeded("sim://")
+            .args("--input-file t.jsonl")
+            .args(more)
+            .file("t.jsonl", file)
+            .run()
+            .expect_exit(2)
+    };
+    let text = "{\"text\": \"a\"}\n";
+    run("--synthesis-prefix-len-multiplier 2", text)
+        .says(&["--synthesis-prefix-len-multiplier is for traces", "read as single_turn"]);
+    run("--custom-dataset-type single_turn --synthesis-output-len-multiplier 2", text)
+        .says(&["--synthesis-output-len-multiplier", "mooncake_trace"]);
+    let bare = "{\"input_length\": 5}\n";
+    run("--custom-dataset-type mooncake_trace --synthesis-prompt-len-multiplier 2", bare)
+        .says(&["no row has 'hash_ids'"]);
+    run("--synthesis-prefix-root-multiplier 0", bare)
+        .says(&["--synthesis-prefix-root-multiplier: found '0'; allowed: a whole number from 1"]);
+    run("--synthesis-prompt-len-multiplier -1", bare).says(&["--synthesis-prompt-len-multiplier"]);
+    Run::profile("sim://")
+        .args("--synthesis-prompt-len-multiplier 2")
+        .run()
+        .expect_exit(2)
+        .says(&["--synthesis-prompt-len-multiplier", "--input-file"]);
 }
