@@ -501,6 +501,9 @@ fn artifacts(settings: &Settings, plan: &Plan) -> Map<String, Json> {
     if let Some(schema) = settings.int(Id::ExportSchema) {
         put(&mut out, "schema", schema);
     }
+    if settings.has(Id::CacheLedger) {
+        put(&mut out, "cache_ledger", plan.artifacts.cache_ledger);
+    }
     if let Some(tokens) = settings.int(Id::CacheBlockSize) {
         put(&mut out, "cache_block_size", tokens);
     }

@@ -540,8 +540,11 @@ options! {
     ShowTraceTiming(&["show-trace-timing"], "artifacts.show_trace_timing", Kind::Bool, Default::Is("false"), Group::Output,
         "Show the table of what HTTP took; files have its metrics in any case.");
 
+    CacheLedger(&["cache-ledger"], "artifacts.cache_ledger", Kind::Bool, Default::Is("false"), Group::Output,
+        "Tell beside what servers report of their prefix caches how much was there to be found. Each prompt is rendered and encoded once more, \
+         behind the run. Needs a tokenizer, and an API of generated text.");
     CacheBlockSize(&["cache-block-size"], "artifacts.cache_block_size", count(1, 1_000_000), Default::Is("16"), Group::Output,
-        "Tokens of a block of the server's prefix cache, for what --dry-run foretells of it: 16 is vLLM's own, 1 is SGLang's.");
+        "Tokens of a block of the server's prefix cache, for --dry-run and --cache-ledger: 16 is vLLM's own, 1 is SGLang's.");
     DryRun(&["dry-run"], "", Kind::Bool, Default::Is("false"), Group::Output,
         "Make all that would be sent and tell what it is (requests, lengths, arrivals, repeats, what a prefix cache would find) without          sending anything or making a connection; also in dry_run.json, and the bodies in dry_run_inputs.json.") no_env();
     DryRunFormat(&["dry-run-format"], "", Kind::Choice { words: &["text", "json"], later: &[] }, Default::Is("text"), Group::Output,

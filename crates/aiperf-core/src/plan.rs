@@ -634,6 +634,8 @@ pub struct ArtifactsPlan {
     pub outputs: bool,
     /// Whether the records are written as columns too (`profile_export.parquet`).
     pub parquet: bool,
+    /// It is told how much of each prompt a prefix cache was to find.
+    pub cache_ledger: bool,
     /// Tokens of a block of the server's prefix cache; at least 1.
     pub cache_block: usize,
 }
@@ -653,6 +655,7 @@ impl ArtifactsPlan {
             slice_ns: None,
             outputs: false,
             parquet: false,
+            cache_ledger: false,
             cache_block: 16,
         }
     }

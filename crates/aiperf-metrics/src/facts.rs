@@ -6,6 +6,8 @@ use aiperf_core::spec_decode::SpecDecode;
 use aiperf_core::ticket::Ticket;
 use aiperf_core::usage::Usage;
 
+use crate::cache::CacheFacts;
+
 /// What the endpoint and the run can give; decides which metrics exist at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capabilities {
@@ -71,6 +73,8 @@ pub struct Facts {
     pub context_overflow: bool,
     /// Turns of its session that are not sent because it failed.
     pub abandoned_turns: u16,
+    /// What a prefix cache was to find of its prompt, where somebody looked.
+    pub cache: Option<CacheFacts>,
     /// Where it belongs.
     pub place: Place,
     /// Its way to the wire and over it.

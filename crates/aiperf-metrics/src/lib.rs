@@ -21,6 +21,7 @@
 
 mod alike;
 mod breakdown;
+mod cache;
 mod column;
 mod derived;
 mod errors;
@@ -53,6 +54,7 @@ mod timing;
 mod unit;
 
 pub use breakdown::{Dimension, Group, MAX_BREAKDOWN, Names, dimension_names};
+pub use cache::{CacheFacts, CacheLedger, ExpectedSums};
 pub use column::{IntColumn, RealColumn};
 pub use derived::Context;
 pub use errors::{ErrorGroup, ErrorSummary, MAX_GROUPS, is_context_overflow};

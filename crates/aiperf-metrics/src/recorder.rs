@@ -9,6 +9,7 @@ use aiperf_core::outcome::{Finish, Outcome};
 use aiperf_core::plan::SloPlan;
 use aiperf_core::time::ClockAnchor;
 
+use crate::cache::CacheLedger;
 use crate::column::{IntColumn, RealColumn};
 use crate::derived::{Cell, Context};
 use crate::facts::{Capabilities, Facts};
@@ -72,6 +73,7 @@ pub struct Recorder {
     /// Which request each value is of, when slices of time are wanted.
     trace: Option<Trace>,
     finishes: Finishes,
+    cache: CacheLedger,
     acceptance_histogram: Vec<u64>,
 }
 
@@ -112,6 +114,7 @@ impl Recorder {
             network_rtt_ns: None,
             trace: None,
             finishes: Finishes::default(),
+            cache: CacheLedger::default(),
             acceptance_histogram: Vec::new(),
         }
     }
@@ -175,6 +178,7 @@ impl Recorder {
         self.rows.push(&RequestRow::of(facts));
         if !errors {
             self.finishes.add(facts.finish);
+            self.cache.add(facts.usage.as_ref(), facts.cache.as_ref());
             let steps = facts.spec_decode.as_ref().map_or(&[][..], |s| &s.histogram);
             add_places(&mut self.acceptance_histogram, steps);
         }
@@ -284,6 +288,7 @@ impl Recorder {
             ours.met += theirs.met;
         }
         self.finishes.merge(&other.finishes);
+        self.cache.merge(&other.cache);
         add_places(&mut self.acceptance_histogram, &other.acceptance_histogram);
         for ((spec, ours), theirs) in METRICS.iter().zip(&mut self.cells).zip(other.cells) {
             match (ours, theirs) {
@@ -390,6 +395,7 @@ impl Recorder {
             slos,
             over_time,
             finishes: self.finishes,
+            cache: self.cache,
             acceptance_histogram: self.acceptance_histogram.clone(),
             is_of_records: false,
         }

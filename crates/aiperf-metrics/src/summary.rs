@@ -2,6 +2,7 @@
 
 use aiperf_core::outcome::Finish;
 
+use crate::cache::CacheLedger;
 use crate::over_time::OverTime;
 use crate::slo::Attainment;
 use crate::spec::MetricSpec;
@@ -175,6 +176,8 @@ pub struct Summary {
     pub over_time: Option<OverTime>,
     /// Why whole answers ended.
     pub finishes: Finishes,
+    /// What servers found in their prefix caches.
+    pub cache: CacheLedger,
     /// Of speculative decoding over all whole answers: place j holds the number of steps that accepted exactly j draft tokens. Empty where
     /// no server tells.
     pub acceptance_histogram: Vec<u64>,

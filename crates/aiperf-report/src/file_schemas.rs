@@ -208,6 +208,10 @@ fn metadata() -> Value {
         "server_finish_reason": text(),
         "first_chunk_tokens": whole(),
         "abandoned_turns": whole(),
+        "rendered_prompt_tokens": whole(),
+        "expected_cached_tokens": whole(),
+        "expected_cached_tokens_from_warmup": whole(),
+        "expected_cached_tokens_with_replies": whole(),
     });
     let required = [
         "session_num",
@@ -322,6 +326,7 @@ mod tests {
             finish: (Finish::Length, Some("length")),
             first_chunk_tokens: Some(2),
             abandoned_turns: 3,
+            expected_cache: Some(aiperf_metrics::CacheFacts::default()),
             ..sample::meta()
         }
     }

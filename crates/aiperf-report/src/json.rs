@@ -8,6 +8,7 @@ use aiperf_core::time::ns_to_seconds;
 use aiperf_metrics::{ErrorGroup, METRICS, MetricSpec, Row, Stats, Summary, Unit};
 
 use crate::analysis;
+use crate::cache;
 use crate::lengths;
 use crate::load;
 use crate::network;
@@ -107,6 +108,9 @@ pub fn summary(report: &Report<'_>) -> Vec<u8> {
             reasons.int(finish.name(), count);
         }
         reasons.end();
+    }
+    if let Some(of) = cache::value(&report.summary.cache) {
+        serialized(o.key("cache"), &load::without_nulls(of));
     }
     if let Some(lengths) = report.lengths() {
         lengths::write(o.key("input_lengths"), lengths);
@@ -236,6 +240,7 @@ fn phase(out: &mut Vec<u8>, report: &Report<'_>, summary: &Summary) {
     m.end();
     serialized(o.key("slo_attainment"), &slos::value(&summary.slos));
     serialized(o.key("over_time"), &summary.over_time.as_ref().map(over_time::value));
+    serialized(o.key("cache"), &cache::value(&summary.cache));
     o.end();
 }
 

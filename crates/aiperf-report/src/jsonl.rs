@@ -8,7 +8,7 @@ use aiperf_core::plan::PhaseKind;
 use aiperf_core::spec_decode::SpecDecode;
 use aiperf_core::ticket::{SessionId, Ticket, Uuid};
 use aiperf_core::time::ClockAnchor;
-use aiperf_metrics::{METRICS, MetricSpec, RecordValues, Value};
+use aiperf_metrics::{CacheFacts, METRICS, MetricSpec, RecordValues, Value};
 
 use crate::trace::{self, Trace};
 use crate::write::{self, Object};
@@ -75,6 +75,8 @@ pub struct Meta<'a> {
     pub first_chunk_tokens: Option<u64>,
     /// Turns of its session that are not sent because it failed.
     pub abandoned_turns: u16,
+    /// What a prefix cache was to find of its prompt, where somebody looked.
+    pub expected_cache: Option<CacheFacts>,
 }
 
 impl<'a> Meta<'a> {
@@ -117,12 +119,13 @@ impl<'a> Meta<'a> {
             finish: (Finish::Unsaid, None),
             first_chunk_tokens: None,
             abandoned_turns: ticket.abandoned_turns,
+            expected_cache: None,
         }
     }
 
     /// The `metadata` object: AIPerf's keys in its order, then what is ours: `scheduled_ns`, further stamps of the wire under the names
-    /// they have in AIPerf's `trace_data`, `url`, `model`, `outcome`, `finish_reason` with the server's own word for it, and
-    /// `first_chunk_tokens`.
+    /// they have in AIPerf's `trace_data`, `url`, `model`, `outcome`, `finish_reason` with the server's own word for it,
+    /// `first_chunk_tokens`, and what a prefix cache was to find.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         let mut o = Object::begin(out);
         o.int("session_num", self.session_num);
@@ -187,6 +190,12 @@ impl<'a> Meta<'a> {
         }
         if self.abandoned_turns > 0 {
             o.int("abandoned_turns", self.abandoned_turns.into());
+        }
+        if let Some(cache) = self.expected_cache {
+            o.int("rendered_prompt_tokens", cache.prompt);
+            o.int("expected_cached_tokens", cache.cached);
+            o.int("expected_cached_tokens_from_warmup", cache.warmup);
+            o.int("expected_cached_tokens_with_replies", cache.with_replies);
         }
         o.end();
     }

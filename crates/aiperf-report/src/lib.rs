@@ -12,6 +12,7 @@
 
 mod advice;
 mod analysis;
+mod cache;
 pub mod columns;
 pub mod console;
 pub mod csv;

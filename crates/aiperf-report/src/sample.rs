@@ -402,5 +402,6 @@ pub(crate) fn meta() -> Meta<'static> {
         finish: (Finish::Unsaid, None),
         first_chunk_tokens: None,
         abandoned_turns: 0,
+        expected_cache: None,
     }
 }

@@ -46,6 +46,7 @@ pub fn summary_schema() -> Value {
         // Blocks of AIPerf's runs with telemetry and trees of requests.
         "telemetry_data": {"type": "object"},
         "branch_stats": {"type": "object"},
+        "cache": crate::cache::schema(false),
         "input_lengths": crate::lengths::schema(),
         "load_health": crate::load::schema(false),
         "per_url": crate::load::targets_schema(false),
@@ -159,6 +160,7 @@ pub fn summary_schema_2() -> Value {
         "metrics": closed(metrics),
         "slo_attainment": crate::slos::schema(),
         "over_time": {"anyOf": [crate::over_time::schema(true), {"type": "null"}]},
+        "cache": {"anyOf": [crate::cache::schema(true), {"type": "null"}]},
     })));
     let error = closed(as_map(json!({
         "count": {"type": "integer", "minimum": 1},

@@ -69,7 +69,8 @@ pub(crate) fn finish(run: Finished<'_>) -> RunEnd {
         notes: of_starts,
         mut problems,
     } = run;
-    let Collected { phases, files, outputs, verified, handover, disk, problems: behind } = collected;
+    let Collected { phases, files, outputs, verified, is_cache_full, handover, disk, problems: behind } =
+        collected;
     problems.extend(behind);
     let verified = verified.filter(|v| v.requests + v.skipped > 0);
 
@@ -151,6 +152,13 @@ pub(crate) fn finish(run: Finished<'_>) -> RunEnd {
     let mut notes = notes(plan, workload, &profiling, warmed);
     notes.extend(of_starts);
     notes.extend(of_probes);
+    if is_cache_full {
+        notes.push(
+            "--cache-ledger: there were more different blocks of prompts than are kept, so that of later requests is not told what was to be \
+             found."
+                .to_owned(),
+        );
+    }
     notes.extend(handover.spill_error.map(|error| {
         format!(
             "Answers that waited to be read could not be written to a file and stayed in memory: {error}."

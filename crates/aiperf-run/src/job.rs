@@ -22,6 +22,7 @@ use tokio::sync::mpsc;
 
 use crate::artifacts::{Folder, InputsFile, Spool, write_whole};
 use crate::ask::{self, Asked};
+use crate::cache_ledger::CacheLedgers;
 use crate::control::{Control, PhaseEnd, Ran};
 use crate::count::{BodyCounter, changes_count};
 use crate::error::RunError;
@@ -207,6 +208,7 @@ impl Job {
             urls: urls.clone(),
             rendered: finish::counting(plan, self.tokenizer.as_deref()) == Counting::Rendered,
             verifier: self.verifier()?,
+            ledgers: self.ledgers(),
         })?;
         if plan.artifacts.level >= ExportLevel::Records {
             let counting = finish::counting(plan, self.tokenizer.as_deref());
@@ -371,6 +373,13 @@ impl Job {
         };
         let Some(counted) = runtime()?.block_on(ask::count(&asked, &turn.body)) else { return Ok(None) };
         Ok(Some(ServerCount { asked: turn.length.map(|l| l.asked), sent, counted }))
+    }
+
+    /// Tells what prefix caches were to find, if that is wanted.
+    fn ledgers(&self) -> Option<CacheLedgers> {
+        let artifacts = &self.plan.artifacts;
+        let prompts = self.prompt_ids().filter(|_| artifacts.cache_ledger)?;
+        Some(CacheLedgers::new(prompts, artifacts.cache_block))
     }
 
     /// Counts again beside the run what was made to a length, if that is wanted and there is something to count with.

@@ -13,6 +13,7 @@
 
 mod artifacts;
 mod ask;
+mod cache_ledger;
 mod columns_file;
 mod control;
 mod count;

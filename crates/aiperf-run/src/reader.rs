@@ -25,6 +25,7 @@ use aiperf_net::{Answer, AnswerChunk, Client, Endpoint, Familiar, KnownSecrets};
 use aiperf_os::mono_ns;
 
 use crate::artifacts::{Folder, Scratch};
+use crate::cache_ledger::{CacheLedgers, Went};
 use crate::count::BodyCounter;
 use crate::error::RunError;
 use crate::handover::{HandoverStats, Incoming, Taken};
@@ -59,6 +60,8 @@ pub(crate) struct ReaderSetup<'a> {
     pub rendered: bool,
     /// Counts requests again.
     pub verifier: Option<Verifier>,
+    /// Tells what prefix caches were to find.
+    pub ledgers: Option<CacheLedgers>,
 }
 
 /// See the module.
@@ -80,6 +83,7 @@ pub(crate) struct Reader {
     told: Told,
     rendered: bool,
     verifier: Option<Verifier>,
+    ledgers: Option<CacheLedgers>,
     collected: Collected,
     files: Files,
     scratch: Scratch,
@@ -100,6 +104,7 @@ impl Reader {
             urls,
             rendered,
             verifier,
+            ledgers,
         } = setup;
         let files = Files::create(plan, folder, urls)?;
         let mut collected = Collected::empty(plan, anchor, capabilities);
@@ -136,6 +141,7 @@ impl Reader {
             told: Told::default(),
             rendered,
             verifier,
+            ledgers,
             collected,
             files,
             scratch,
@@ -156,7 +162,7 @@ impl Reader {
     /// What of bodies it looks at.
     pub(crate) fn needs(&self) -> Needs {
         Needs {
-            raw: self.files.has_raw(),
+            raw: self.files.has_raw() || self.ledgers.is_some(),
             uncounted: self.counter.is_some(),
             recount: self.verifier.as_ref().map(Verifier::chosen),
         }
@@ -200,7 +206,8 @@ impl Reader {
             }
         }
         self.files.flush();
-        let Self { mut collected, files, verifier, .. } = self;
+        let Self { mut collected, files, verifier, ledgers, .. } = self;
+        collected.is_cache_full = ledgers.is_some_and(|ledgers| ledgers.is_full());
         collected.handover = incoming.finish();
         let HandoverStats { most_requests, most_bytes, spilled_requests, spilled_bytes, .. } =
             &collected.handover;
@@ -243,6 +250,12 @@ impl Reader {
         let counter = self.counter.as_ref().filter(|_| self.streaming);
         let token_gaps =
             counter.map(|counter| counts.token_gaps(counter, number, &answer)).unwrap_or_default();
+        let is_warmup = self.names.kind(&ticket) == PhaseKind::Warmup;
+        let cache = self.ledgers.as_mut().and_then(|ledgers| {
+            let is_prefilled = outcome == Outcome::Completed || !answer.chunks.is_empty();
+            let written = turn.is_remembered.then(|| answer.written());
+            ledgers.of(&body, Went { is_warmup, is_prefilled, reply: written.as_deref() })
+        });
         let facts = Facts {
             outcome,
             start_ns: exchange.stamps.start_ns,
@@ -262,6 +275,7 @@ impl Reader {
             first_chunk_tokens: answer.first_chunk_tokens.filter(|_| self.per_chunk_usage),
             spec_decode: answer.spec_decode.take(),
             finish: answer.finish(),
+            cache,
             place: Place { turn: ticket.turn, model: turn.model, target: ticket.target },
             abandoned_turns: ticket.abandoned_turns,
             wire: WireFacts::of(&ticket, &exchange),

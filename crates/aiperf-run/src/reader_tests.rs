@@ -61,6 +61,7 @@ fn read(dir: &Path, limit: u64) -> Outcome {
         urls: vec![plan.endpoint.url().clone()],
         rendered: false,
         verifier: Some(Verifier::start(Recounted::All, [counter(), counter()]).expect("a thread")),
+        ledgers: None,
     })
     .expect("files");
     let (handover, incoming) = handover::spilling(limit, folder.scratch(), reader.needs()).expect("a thread");

@@ -10,7 +10,7 @@ use aiperf_core::outcome::{Failure, FailureKind, Finish, Outcome, Stage};
 use aiperf_core::spec_decode::SpecDecode;
 use aiperf_core::usage::Usage;
 use aiperf_metrics::{
-    ChunkFact, Facts, LengthFacts, Place, TrafficFacts, WireFacts, find, is_context_overflow,
+    CacheFacts, ChunkFact, Facts, LengthFacts, Place, TrafficFacts, WireFacts, find, is_context_overflow,
 };
 use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, de};
@@ -109,6 +109,21 @@ struct Metadata<'a> {
     first_chunk_tokens: Option<u64>,
     #[serde(default)]
     abandoned_turns: u16,
+    rendered_prompt_tokens: Option<u64>,
+    expected_cached_tokens: Option<u64>,
+    expected_cached_tokens_from_warmup: Option<u64>,
+    expected_cached_tokens_with_replies: Option<u64>,
+}
+
+impl Metadata<'_> {
+    fn expected_cache(&self) -> Option<CacheFacts> {
+        Some(CacheFacts {
+            prompt: self.rendered_prompt_tokens?,
+            cached: self.expected_cached_tokens?,
+            warmup: self.expected_cached_tokens_from_warmup?,
+            with_replies: self.expected_cached_tokens_with_replies?,
+        })
+    }
 }
 
 #[derive(Deserialize)]
@@ -301,6 +316,7 @@ pub(crate) fn parse(line: &[u8], counted_here: bool) -> Result<Record, serde_jso
         finish: meta.finish_reason.as_deref().and_then(Finish::named).unwrap_or_default(),
         first_chunk_tokens: meta.first_chunk_tokens,
         abandoned_turns: meta.abandoned_turns,
+        cache: meta.expected_cache(),
         spec_decode: line.spec_decode_acceptance.as_ref().and_then(SpecDecodeLine::read),
         wire: line.wire(),
         context_overflow: failure.as_ref().is_some_and(is_context_overflow),

@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use aiperf_core::plan::{ArtifactsPlan, ExportLevel, NetworkPlan, Pacing, PhaseKind, PhasePlan, TracePlan};
+use aiperf_core::plan::{
+    ArtifactsPlan, EndpointKind, ExportLevel, NetworkPlan, Pacing, PhaseKind, PhasePlan, TracePlan,
+};
 use aiperf_core::text::for_terminal;
 use aiperf_core::time::seconds_to_ns;
 
@@ -77,8 +79,38 @@ impl Resolver<'_> {
             slice_ns: self.slice_ns(phases),
             outputs: self.settings.is_on(Id::ExportOutputs),
             parquet,
+            cache_ledger: self.cache_ledger(),
             cache_block: self.settings.int_or_default(Id::CacheBlockSize) as usize,
         }
+    }
+
+    fn cache_ledger(&mut self) -> bool {
+        let is_on = self.settings.is_on(Id::CacheLedger);
+        let is_text = matches!(
+            self.endpoint_kind(),
+            EndpointKind::Chat
+                | EndpointKind::Completions
+                | EndpointKind::Responses
+                | EndpointKind::Messages
+                | EndpointKind::HuggingfaceGenerate
+                | EndpointKind::SglangGenerate
+        );
+        if is_on && !is_text {
+            self.needs(
+                Id::CacheLedger,
+                "--endpoint-type chat, completions, responses, messages, huggingface_generate or sglang_generate",
+                "of others nobody knows what a server prefills",
+            );
+        } else if is_on && self.is_chained() {
+            self.needs(
+                Id::CacheLedger,
+                "requests that hold all that is prefilled",
+                "with store:true the server keeps the answers, and what it prefills is not in the request",
+            );
+        } else if is_on && !self.counts_tokens() {
+            self.needs(Id::CacheLedger, "--no-use-server-token-count", "blocks are those of the tokenizer");
+        }
+        is_on
     }
 
     /// Where the length of a round trip comes from. A file says `enabled` beside a mean as AIPerf's do; on the command line each flag

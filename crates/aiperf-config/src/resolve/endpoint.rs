@@ -162,13 +162,18 @@ impl Resolver<'_> {
 
     /// Whether `store` among the extra inputs has the server keep answers, so that a later turn is sent alone and names the one
     /// before it.
-    fn chains(&mut self) -> bool {
+    pub(super) fn is_chained(&self) -> bool {
         let stores = match self.settings.extra().get("store") {
             Some(Value::Bool(on)) => *on,
             Some(Value::String(word)) => word.trim().eq_ignore_ascii_case("true"),
             _ => false,
         };
-        let chains = stores && self.endpoint_kind() == EndpointKind::Responses;
+        stores && self.endpoint_kind() == EndpointKind::Responses
+    }
+
+    /// The same; then nobody but the server knows lengths.
+    fn chains(&mut self) -> bool {
+        let chains = self.is_chained();
         if chains && !self.settings.is_on(Id::ServerTokenCount) {
             let why = "store:true has the server keep the conversation (previous_response_id); a later request then holds its newest turn \
                        alone, and only the server knows the length of its prompt";

@@ -10,6 +10,7 @@ use super::paint::{Paint, Tone};
 use super::table::{Cell, Column, Table, wrap};
 use crate::advice::{Around, advice};
 use crate::analysis::{self, GroupTable};
+use crate::cache;
 use crate::load;
 use crate::over_time;
 use crate::report::Report;
@@ -53,6 +54,7 @@ impl Page {
         self.targets(report);
         self.groups(report);
         self.lengths(report);
+        self.cache(report);
         self.notes(report);
         self.load(report);
         self.finishes(&report.summary.finishes);
@@ -298,6 +300,18 @@ impl Page {
             for line in lines {
                 self.out.push('\n');
                 self.line(tone, &for_terminal(&line, MESSAGE));
+            }
+        }
+    }
+
+    fn cache(&mut self, report: &Report<'_>) {
+        let ledger = &report.summary.cache;
+        let lines =
+            [(Tone::Plain, cache::line(ledger).into_iter().collect()), (Tone::Note, cache::findings(ledger))];
+        for (tone, lines) in lines {
+            for line in lines {
+                self.out.push('\n');
+                self.line(tone, &line);
             }
         }
     }

@@ -275,6 +275,7 @@ impl Looker for Look {
         let own = &prepared.turns[turn];
         if own.resets {
             (talk.history, talk.is_unknown) = (History::default(), false);
+            (talk.first, talk.parted) = (None, None);
         }
         let holds_answers = turn > 0 && own.list.is_some() && !own.resets;
         let body = talk.history.body(&prepared.turns, turn);
@@ -316,7 +317,7 @@ impl Looker for Look {
             self.search(talk, turn, &body, known);
         }
         if prepared.is_remembered(turn) {
-            if turn == 0 && talk.first.is_none() {
+            if !holds_answers && talk.first.is_none() {
                 talk.first = Some(First::Body(body));
             }
             let answer = own.requested_osl.zip(self.setup.replies.as_ref());

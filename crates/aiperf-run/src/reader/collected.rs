@@ -45,6 +45,8 @@ pub(crate) struct Collected {
     pub outputs: Option<Outputs>,
     /// What counting again came to.
     pub verified: Option<Verified>,
+    /// There were more blocks of prompts than are kept, so that not all requests have an expectation of the cache.
+    pub is_cache_full: bool,
     /// How far the reader was behind.
     pub handover: HandoverStats,
     /// Where long columns are.
@@ -75,6 +77,7 @@ impl Collected {
             files: Vec::new(),
             outputs: None,
             verified: None,
+            is_cache_full: false,
             handover: HandoverStats::default(),
             disk: None,
             problems: Vec::new(),

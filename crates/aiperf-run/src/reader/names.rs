@@ -72,6 +72,7 @@ impl Names {
         let mut meta = Meta::of(ticket, exchange, anchor, &turn.conversation, phase, facts.outcome);
         meta.finish = (facts.finish, answer.finish_reason.as_deref());
         meta.first_chunk_tokens = facts.first_chunk_tokens;
+        meta.expected_cache = facts.cache;
         meta.url = self.urls.get(usize::from(ticket.target)).map(String::as_str);
         meta.model = self.models.get(usize::from(turn.model)).map(String::as_str);
         meta

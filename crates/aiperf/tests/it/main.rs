@@ -6,6 +6,7 @@ mod bad_input;
 mod bad_lengths;
 mod bad_load;
 mod bad_servers;
+mod cache;
 mod columns;
 mod compare;
 mod connections;
