@@ -446,3 +446,47 @@ fn a_session_goes_on_behind_a_failed_turn_or_ends_there() {
     again.has("aborted_session_count", "avg", 2.0);
     again.has("abandoned_turn_count", "avg", 3.0);
 }
+
+/// A run of one conversation of a file, and the messages of its requests.
+fn talk(replies: Vec<Reply>, file: &Value) -> Vec<Value> {
+    let server = cycling(replies);
+    Run::unseeded(&server.url())
+        .args("--random-seed 1 --input-file t.jsonl --num-conversations 1 --concurrency 1 --system-prompt be")
+        .file("t.jsonl", rows(std::slice::from_ref(file)))
+        .run()
+        .expect_exit(0);
+    let body =
+        |r: &aiperf_sim::scripted::SeenRequest| serde_json::from_slice::<Value>(&r.body).expect("JSON");
+    server.requests().iter().map(|r| body(r)["messages"].clone()).collect()
+}
+
+#[test]
+fn recorded_answers_stand_in_the_place_of_the_server_s() {
+    let message = |role: &str, text: &str| json!({"role": role, "content": text});
+    let all =
+        [message("system", "be"), message("user", "a"), message("assistant", "A"), message("user", "b")];
+    let turns = json!([{"text": "a"}, {"role": "assistant", "text": "A"}, {"text": "b"}]);
+    let replies = || vec![Reply::chat("live", 1, 1)];
+    let recorded = talk(replies(), &json!({"context_mode": "deltas_with_responses", "turns": turns}));
+    assert_eq!(recorded, [json!(all[..2]), json!(all)]);
+    let live = talk(replies(), &json!({"turns": [{"text": "a"}, {"text": "b"}]}));
+    assert_eq!(live[1], json!([all[0], all[1], message("assistant", "live"), all[3]]));
+    let anew = talk(replies(), &json!({"turns": [{"text": "a"}, {"text": "b", "reset_context": true}]}));
+    assert_eq!(anew[1], json!([all[0], all[3]]));
+    let whole =
+        json!({"context_mode": "message_array_with_responses", "turns": [{"text": "a"}, {"text": "b"}]});
+    assert_eq!(talk(replies(), &whole)[1], json!([all[0], all[3]]));
+}
+
+#[test]
+fn calls_of_tools_go_into_later_turns_as_calls() {
+    let call =
+        json!({"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{\"q\":1}"}});
+    let answer = json!({"object": "chat.completion", "choices": [{"index": 0, "finish_reason": "tool_calls", "message":
+        {"role": "assistant", "content": null, "reasoning_content": "hm", "tool_calls": [call]}}]});
+    let messages = talk(
+        vec![Reply::json(200, &answer.to_string()), Reply::chat("done", 1, 1)],
+        &json!({"turns": [{"text": "a"}, {"text": "b"}]}),
+    );
+    assert_eq!(messages[1][2], json!({"role": "assistant", "content": null, "tool_calls": [call]}));
+}
