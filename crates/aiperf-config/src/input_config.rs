@@ -199,6 +199,11 @@ fn dataset(settings: &Settings, entries: Option<u64>) -> Json {
             &[
                 (Id::InputFile, "path"),
                 (Id::DatasetFormat, "format"),
+                (Id::PromptColumn, "prompt_column"),
+                (Id::ResponseColumn, "response_column"),
+                (Id::MessagesColumn, "messages_column"),
+                (Id::SystemColumn, "system_column"),
+                (Id::OutputLengthColumn, "output_length_column"),
                 (Id::Sampling, "sampling"),
                 (Id::NoFixedSchedule, "ignore_timestamps"),
             ],

@@ -315,7 +315,8 @@ options! {
     InputFile(&["input-file"], "dataset.path", Kind::Path, Default::Absent, Group::Dataset,
         "File of your own prompts, JSONL; packed with gzip or zstd, too. `-` is standard input.");
     DatasetFormat(&["custom-dataset-type"], "dataset.format", Kind::Choice {
-            words: &["single_turn", "multi_turn", "mooncake_trace", "bailian_trace", "burst_gpt_trace", "raw_payload", "inputs_json"],
+            words: &["single_turn", "multi_turn", "mooncake_trace", "bailian_trace", "burst_gpt_trace", "raw_payload", "inputs_json",
+                "sharegpt", "chat"],
             later: &["random_pool", "baseten_trace", "sagemaker_data_capture", "dag_jsonl", "weka_trace", "tracelab",
                 "speed_bench_qualitative", "speed_bench_coding", "speed_bench_humanities", "speed_bench_math",
                 "speed_bench_multilingual", "speed_bench_qa", "speed_bench_rag", "speed_bench_reasoning", "speed_bench_roleplay",
@@ -323,8 +324,21 @@ options! {
                 "speed_bench_throughput_2k", "speed_bench_throughput_8k", "speed_bench_throughput_16k",
                 "speed_bench_throughput_32k"],
         }, Default::Said("told by the first row"), Group::Dataset, "Form of the input file: one request per row; the turns of a conversation per row, each sent behind those before it and the \
-         server's answers (multi_turn); the length and blocks of one request per row (mooncake_trace, bailian_trace, and as a table burst_gpt_trace); or one whole request body per row, sent as it is \
-         (raw_payload; of a folder each JSONL file is a conversation), or all bodies in one JSON file (inputs_json).");
+         server's answers (multi_turn); the length and blocks of one request per row (mooncake_trace, bailian_trace, and as a table burst_gpt_trace); one whole request body per row, sent as it is \
+         (raw_payload; of a folder each JSONL file is a conversation), or all bodies in one JSON file (inputs_json); conversations of ShareGPT of \
+         usual lengths (sharegpt); or prompts or conversations in a JSON list, JSONL, CSV or Parquet of others (chat).");
+    PromptColumn(&["dataset-prompt-column"], "dataset.prompt_column", Kind::Text,
+        Default::Said("prompt, question, instruction, problem, query or text"), Group::Dataset,
+        "What a data set of others (CSV, Parquet, JSON; --custom-dataset-type chat) calls its prompts.");
+    ResponseColumn(&["dataset-response-column"], "dataset.response_column", Kind::Text, Default::Said("response or completion"),
+        Group::Dataset, "What it calls its answers: each limits the answer to its own length in tokens.");
+    MessagesColumn(&["dataset-messages-column"], "dataset.messages_column", Kind::Text,
+        Default::Said("messages, conversations or conversation"), Group::Dataset,
+        "What it calls its conversations, lists of messages with a role and contents.");
+    SystemColumn(&["dataset-system-column"], "dataset.system_column", Kind::Text, Default::Said("system or system_prompt"),
+        Group::Dataset, "What it calls its system messages.");
+    OutputLengthColumn(&["dataset-output-length-column"], "dataset.output_length_column", Kind::Text,
+        Default::Said("output_length or output_tokens"), Group::Dataset, "What it calls the lengths of answers, tokens.");
     BlockSize(&["isl-block-size", "prompt-input-tokens-block-size", "synthetic-input-tokens-block-size"], "dataset.block_size",
         count(1, TOKENS), Default::Said("the trace's own: 512 for mooncake_trace, 16 for bailian_trace"), Group::Dataset,
         "Tokens of a block of a trace, which its hash_ids name.") also(&["dataset.prompts.block_size"]);

@@ -473,6 +473,8 @@ pub struct FilePlan {
     pub bad_rows: BadRows,
     /// What becomes of the times and lengths of rows.
     pub replay: ReplayPlan,
+    /// Which columns of a data set of others hold what.
+    pub columns: ColumnsPlan,
 }
 
 /// What becomes of a row of a file that cannot be sent.
@@ -558,6 +560,28 @@ pub enum TurnTimes {
     Alone,
 }
 
+/// Names of columns that the user says; `None` is whichever has a usual name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ColumnsPlan {
+    /// What is sent.
+    pub prompt: Option<String>,
+    /// What was answered, whose length the answer may have.
+    pub reply: Option<String>,
+    /// Conversations, as lists of messages.
+    pub messages: Option<String>,
+    /// System messages.
+    pub system: Option<String>,
+    /// Output lengths, tokens.
+    pub output: Option<String>,
+}
+
+impl ColumnsPlan {
+    /// Whether the user says none.
+    pub const fn is_empty(&self) -> bool {
+        matches!(self, Self { prompt: None, reply: None, messages: None, system: None, output: None })
+    }
+}
+
 /// The form of a file of prompts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileFormat {
@@ -577,6 +601,10 @@ pub enum FileFormat {
     BurstGpt,
     /// Request bodies in sessions, one JSON document: what a run writes as `inputs.json`.
     InputsJson,
+    /// Conversations of ShareGPT, of which those of usual lengths are sent.
+    ShareGpt,
+    /// Prompts or conversations in the columns of a table, or under the names of JSON objects.
+    Chat,
 }
 
 impl FileFormat {

@@ -76,6 +76,62 @@ pub enum DataError {
         /// What is wrong.
         problem: RowProblem,
     },
+    /// A file that is not what it seems to be.
+    #[error("{}: cannot be read as {form}: {reason}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What it seems to be.
+        form: &'static str,
+        /// The reader's reason.
+        reason: String,
+    },
+    /// A column that is not there.
+    #[error("{}: has no '{column}', which {flag} names; it has {columns}", path.display())]
+    NoColumn {
+        /// The file.
+        path: PathBuf,
+        /// Its name.
+        column: String,
+        /// Who names it.
+        flag: &'static str,
+        /// Those that are there.
+        columns: String,
+    },
+    /// No column of a name that many data sets have.
+    #[error(
+        "{}: which column says what is sent? It has {columns}; name one with --dataset-prompt-column, or with \
+         --dataset-messages-column if it holds conversations (rows of --custom-dataset-type single_turn and multi_turn are lines of their own)",
+        path.display()
+    )]
+    NoPromptColumn {
+        /// The file.
+        path: PathBuf,
+        /// Those that are there.
+        columns: String,
+    },
+    /// A data set of which nothing is left.
+    #[error("{}: none of its {seen} {unit}s can be sent: {reasons}", path.display())]
+    NothingToSend {
+        /// The file.
+        path: PathBuf,
+        /// How many there are.
+        seen: u64,
+        /// What an entry of it is called.
+        unit: &'static str,
+        /// Why not.
+        reasons: String,
+    },
+    /// Lengths decide what is sent, and there is nothing to count with.
+    #[error(
+        "{}: what is sent of ShareGPT is chosen by its lengths in tokens, which a tokenizer counts: without \
+         --use-server-token-count, or with --custom-dataset-type sharegpt, there is one; --custom-dataset-type chat sends all of it",
+        path.display()
+    )]
+    NoTokenizerForLengths {
+        /// The file.
+        path: PathBuf,
+    },
     /// A file without a single row.
     #[error("{}: holds no rows", path.display())]
     EmptyFile {

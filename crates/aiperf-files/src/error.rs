@@ -1,5 +1,12 @@
 use std::path::PathBuf;
 
+impl InputError {
+    /// No room for what `path` holds.
+    pub fn spool(path: &std::path::Path, source: std::io::Error) -> Self {
+        Self::Spool { path: path.to_owned(), folder: std::env::temp_dir(), source }
+    }
+}
+
 /// Why a file cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -9,4 +9,4 @@ mod packing;
 mod zstd;
 
 pub use error::InputError;
-pub use open::{Input, STANDARD_INPUT, is_standard_input, open, reader};
+pub use open::{Input, STANDARD_INPUT, is_standard_input, open, reader, spool};

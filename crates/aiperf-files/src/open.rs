@@ -31,7 +31,7 @@ pub fn open(path: &Path) -> Result<Input, InputError> {
         let name = PathBuf::from("standard input");
         let (start, stdin) = begin(&name, io::stdin().lock())?;
         let packing = Packing::of(&name, &start)?;
-        let file = spool(&name, packing, Cursor::new(start).chain(stdin))?;
+        let file = spooled(&name, packing, Cursor::new(start).chain(stdin))?;
         return Ok(Input { file, name, is_spooled: true });
     }
     let (file, start) = regular(path)?;
@@ -39,7 +39,7 @@ pub fn open(path: &Path) -> Result<Input, InputError> {
     let name = path.to_owned();
     match packing {
         None => Ok(Input { file, name, is_spooled: false }),
-        Some(_) => Ok(Input { file: spool(path, packing, &file)?, name, is_spooled: true }),
+        Some(_) => Ok(Input { file: spooled(path, packing, &file)?, name, is_spooled: true }),
     }
 }
 
@@ -74,11 +74,14 @@ fn begin<R: Read>(path: &Path, mut from: R) -> Result<(Vec<u8>, R), InputError> 
     Ok((start, from))
 }
 
+/// A new file without a name, for what is made of `path`.
+pub fn spool(path: &Path) -> Result<File, InputError> {
+    tempfile::tempfile().map_err(|source| InputError::spool(path, source))
+}
+
 /// Writes what `from` holds into a file without a name.
-fn spool(path: &Path, packing: Option<Packing>, from: impl Read) -> Result<File, InputError> {
-    let folder = std::env::temp_dir();
-    let writing = |source| InputError::Spool { path: path.to_owned(), folder: folder.clone(), source };
-    let mut file = tempfile::tempfile_in(&folder).map_err(writing)?;
+fn spooled(path: &Path, packing: Option<Packing>, from: impl Read) -> Result<File, InputError> {
+    let mut file = spool(path)?;
     let from = BufReader::with_capacity(BUFFER, from);
     let mut from: Box<dyn Read> = match packing {
         Some(packing) => packing.unpacked(from),
@@ -97,7 +100,7 @@ fn spool(path: &Path, packing: Option<Packing>, from: impl Read) -> Result<File,
                 });
             }
         };
-        file.write_all(&buffer[..read]).map_err(writing)?;
+        file.write_all(&buffer[..read]).map_err(|source| InputError::spool(path, source))?;
     }
 }
 

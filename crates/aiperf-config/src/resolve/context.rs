@@ -38,7 +38,8 @@ impl Resolver<'_> {
 
     /// Whether anything is counted here at all: the lengths of prompts made here, or what is sent and answered.
     pub(super) fn counts_tokens(&self) -> bool {
-        let is_trace = self.settings.text(Id::DatasetFormat).is_some_and(|form| LENGTHS.contains(&form));
+        let is_needed = |form: &str| LENGTHS.contains(&form) || form == "sharegpt";
+        let is_trace = self.settings.text(Id::DatasetFormat).is_some_and(is_needed);
         !(self.settings.is_on(Id::ServerTokenCount) && self.settings.has(Id::InputFile)) || is_trace
     }
 

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use aiperf_core::plan::{
-    BadRows, CorpusPlan, DatasetPlan, FileFormat, FilePlan, LengthPlan, LengthsPlan, Pacing, PhaseKind,
-    PhasePlan, RandomStyle, ReplayPlan, Sampling, SyntheticPlan, TimesPlan, TurnTimes, WindowPlan,
+    BadRows, ColumnsPlan, CorpusPlan, DatasetPlan, FileFormat, FilePlan, LengthPlan, LengthsPlan, Pacing,
+    PhaseKind, PhasePlan, RandomStyle, ReplayPlan, Sampling, SyntheticPlan, TimesPlan, TurnTimes, WindowPlan,
 };
 
 use super::{Resolver, how};
@@ -60,6 +60,10 @@ pub(super) const REPLAY: &[Id] = &[
     Id::OpenLoopReplay,
     Id::OpenLoopStrict,
 ];
+
+/// Names of what a data set of others holds.
+const COLUMNS: &[Id] =
+    &[Id::PromptColumn, Id::ResponseColumn, Id::MessagesColumn, Id::SystemColumn, Id::OutputLengthColumn];
 
 /// What is done with traces alone.
 const TRACE: &[Id] = &[
@@ -189,6 +193,9 @@ impl Resolver<'_> {
             self.needs(Id::DatasetFormat, "--input-file", "it says what form the file has");
             self.needs(Id::BlockSize, "--input-file", "it says how long the blocks of a trace are");
             self.needs(Id::OnBadRow, "--input-file", "it is about the rows of a file");
+            for id in COLUMNS {
+                self.needs(*id, "--input-file", "it names what a data set calls its contents");
+            }
             for id in REPLAY.iter().chain(TRACE) {
                 self.needs(*id, "--input-file", "it is about what the rows of a file recorded");
             }
@@ -209,6 +216,8 @@ impl Resolver<'_> {
             "bailian_trace" => FileFormat::Bailian,
             "burst_gpt_trace" => FileFormat::BurstGpt,
             "inputs_json" => FileFormat::InputsJson,
+            "sharegpt" => FileFormat::ShareGpt,
+            "chat" => FileFormat::Chat,
             _ => FileFormat::Detect,
         };
         for id in SYNTHETIC {
@@ -247,7 +256,37 @@ impl Resolver<'_> {
                 _ => BadRows::Stop,
             },
             replay: self.replay(format),
+            columns: self.columns(format),
         }))
+    }
+
+    /// What a data set of others calls its contents.
+    fn columns(&mut self, format: FileFormat) -> ColumnsPlan {
+        for id in COLUMNS {
+            let is_read = match format {
+                FileFormat::Detect | FileFormat::Chat => true,
+                FileFormat::ShareGpt => *id == Id::MessagesColumn,
+                _ => false,
+            };
+            if !is_read {
+                self.exclude(
+                    *id,
+                    Id::DatasetFormat,
+                    "the names of that form are its own; drop it, or say chat",
+                );
+            }
+        }
+        for id in [Id::PromptColumn, Id::ResponseColumn, Id::OutputLengthColumn] {
+            self.exclude(id, Id::MessagesColumn, "a row is a conversation or a prompt; keep one of the two");
+        }
+        let name = |id: Id| self.settings.text(id).map(str::to_owned);
+        ColumnsPlan {
+            prompt: name(Id::PromptColumn),
+            reply: name(Id::ResponseColumn),
+            messages: name(Id::MessagesColumn),
+            system: name(Id::SystemColumn),
+            output: name(Id::OutputLengthColumn),
+        }
     }
 
     /// Which conversation of the data set each session takes.

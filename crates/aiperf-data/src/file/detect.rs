@@ -32,7 +32,8 @@ pub(super) fn shape_of(set: &FilePlan, input: &Input) -> Result<Detected, DataEr
         FileFormat::Detect | FileFormat::RawPayload => return detect(input, set.block),
         FileFormat::InputsJson => return Ok((Shape::InputsJson, Vec::new())),
         FileFormat::SingleTurn => Form::SingleTurn,
-        FileFormat::MultiTurn => Form::MultiTurn,
+        // The latter two are, once they are converted; an empty file is not.
+        FileFormat::MultiTurn | FileFormat::ShareGpt | FileFormat::Chat => Form::MultiTurn,
         FileFormat::Mooncake => mooncake(set.block),
         FileFormat::Bailian => bailian(set.block),
         FileFormat::BurstGpt => return table(input),

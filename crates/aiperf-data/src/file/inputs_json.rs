@@ -530,6 +530,7 @@ mod tests {
             ignore_timestamps: false,
             bad_rows: BadRows::Stop,
             replay: ReplayPlan::default(),
+            columns: aiperf_core::plan::ColumnsPlan::default(),
         };
         let path = file.path().display().to_string();
         crate::open(&plan(DatasetPlan::File(set), kind), None, context())

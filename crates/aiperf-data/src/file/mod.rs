@@ -8,6 +8,7 @@ mod index;
 mod inputs_json;
 mod lines;
 mod mooncake;
+mod outside;
 mod ranked;
 mod raw_payload;
 mod record;
@@ -26,6 +27,9 @@ use aiperf_core::plan::{BadRows, FileFormat, FilePlan, Plan, ReplayPlan};
 use aiperf_tokens::Tokenizer;
 
 use self::detect::Shape;
+use self::outside::Converted;
+use self::record::Form;
+use self::records::RecordFile;
 use crate::OpenContext;
 use crate::error::DataError;
 use crate::workload::Workload;
@@ -44,10 +48,17 @@ pub(crate) fn open(
         return bodies(plan, set, vec![detect::folder(&set.path)?]);
     }
     let input = aiperf_files::open(&set.path)?;
+    let input = match outside::convert(plan, set, input, tokenizer.as_ref())? {
+        Ok(Converted { input, notes, seen, broken }) => {
+            let file = RecordFile::open(plan, set, input, Form::MultiTurn, tokenizer, context)?;
+            return Ok(Arc::new(file.told(notes).of_entries(seen, broken)));
+        }
+        Err(input) => input,
+    };
     let (shape, notes) = detect::shape_of(set, &input)?;
     Ok(match shape {
         Shape::Rows(form) => {
-            Arc::new(records::RecordFile::open(plan, set, input, form, tokenizer, context)?.told(notes))
+            Arc::new(RecordFile::open(plan, set, input, form, tokenizer, context)?.told(notes))
         }
         Shape::InputsJson => {
             check_around(plan, set, "inputs_json")?;

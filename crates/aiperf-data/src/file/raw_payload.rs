@@ -271,7 +271,7 @@ impl Workload for RawPayloads {
 mod tests {
     use std::sync::Arc;
 
-    use aiperf_core::plan::{CorpusPlan, DatasetPlan, FileFormat, ReplayPlan};
+    use aiperf_core::plan::{ColumnsPlan, CorpusPlan, DatasetPlan, FileFormat, ReplayPlan};
     use proptest::prelude::*;
 
     use super::*;
@@ -297,6 +297,7 @@ mod tests {
             ignore_timestamps: false,
             bad_rows: aiperf_core::plan::BadRows::Stop,
             replay: ReplayPlan::default(),
+            columns: ColumnsPlan::default(),
         };
         let mut plan = plan(DatasetPlan::File(set), kind);
         plan.endpoint.streaming = streaming;
@@ -426,6 +427,7 @@ mod tests {
             ignore_timestamps: false,
             bad_rows: aiperf_core::plan::BadRows::Skip,
             replay: ReplayPlan::default(),
+            columns: ColumnsPlan::default(),
         };
         let open = |set| crate::open(&plan(DatasetPlan::File(set), EndpointKind::Raw), None, context());
         let workload = open(set.clone()).expect("some rows are good");

@@ -227,6 +227,15 @@ impl RecordFile {
         self
     }
 
+    /// The same, made of so many entries, of which some could not be read.
+    #[must_use]
+    pub(crate) fn of_entries(mut self, read: u64, (broken, first): (u64, Option<String>)) -> Self {
+        self.facts.read = read;
+        self.facts.broken += broken;
+        self.facts.first_broken = first.or(self.facts.first_broken);
+        self
+    }
+
     /// Times of a trace that no phase of `plan` is sent at.
     fn unused_times(&self, plan: &Plan) -> Option<String> {
         let is_schedule = |phase: &PhasePlan| matches!(phase.pacing, Pacing::FixedSchedule { .. });

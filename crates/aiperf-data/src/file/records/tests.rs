@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use aiperf_core::plan::{
-    BadRows, CacheBustPlan, CorpusPlan, DatasetPlan, FileFormat, MarkerTarget, ReplayPlan,
+    BadRows, CacheBustPlan, ColumnsPlan, CorpusPlan, DatasetPlan, FileFormat, MarkerTarget, ReplayPlan,
 };
 use serde_json::json;
 use tempfile::NamedTempFile;
@@ -31,6 +31,7 @@ fn set(path: &Path) -> FilePlan {
         ignore_timestamps: false,
         bad_rows: BadRows::Stop,
         replay: ReplayPlan::default(),
+        columns: ColumnsPlan::default(),
     }
 }
 
@@ -286,7 +287,7 @@ fn bad_files_are_refused_by_line_and_column() {
 #[test]
 fn what_is_no_file_is_refused() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    assert!(matches!(open(set(folder.path())), Err(DataError::Input(_))));
+    assert!(matches!(open(set(folder.path())), Err(DataError::Folder { .. })));
     let missing = folder.path().join("none.jsonl");
     let error = open(set(&missing)).map(|w| w.len()).expect_err("missing");
     assert!(error.to_string().starts_with(&format!("{}: No such file", missing.display())), "{error}");

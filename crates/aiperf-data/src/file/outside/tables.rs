@@ -1,0 +1,160 @@
+//! CSV and Parquet, row after row: of Parquet a page of each column that is read is in memory.
+
+use std::io::{BufReader, Read};
+use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use aiperf_files::Input;
+use parquet::basic::Compression;
+use parquet::errors::ParquetError;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::Field;
+use parquet::schema::types::Type;
+use serde_json::{Map, Number, Value};
+
+use super::Entry;
+use super::rows::{Take, rewound};
+use crate::error::DataError;
+
+const BUFFER: usize = 1 << 20;
+
+/// The names of a CSV file's columns.
+pub(super) fn csv_columns(input: &Input, between: u8) -> Result<Entry, DataError> {
+    let mut reader = csv_reader(input, between)?;
+    let header = reader.headers().map_err(|error| csv_error(input, &error))?;
+    Ok(header.iter().map(|name| (name.to_owned(), Value::Null)).collect())
+}
+
+/// Goes through the rows of a CSV file.
+pub(super) fn csv(input: &Input, between: u8, columns: &[&str], take: Take<'_>) -> Result<(), DataError> {
+    let mut reader = csv_reader(input, between)?;
+    let header = reader.headers().map_err(|error| csv_error(input, &error))?;
+    let wanted: Vec<(usize, String)> = columns
+        .iter()
+        .filter_map(|name| Some((header.iter().position(|known| known == *name)?, (*name).to_owned())))
+        .collect();
+    let mut row = csv::StringRecord::new();
+    let mut number = 0;
+    while reader.read_record(&mut row).map_err(|error| csv_error(input, &error))? {
+        number += 1;
+        let cell =
+            |(at, name): &(usize, String)| (name.clone(), Value::from(row.get(*at).unwrap_or_default()));
+        if take(number, Ok(wanted.iter().map(cell).collect()))?.is_break() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn csv_reader(input: &Input, between: u8) -> Result<csv::Reader<impl Read>, DataError> {
+    let mut start = [0; 3];
+    let has_mark = rewound(input, 0)?.read_exact(&mut start).is_ok() && start == *b"\xef\xbb\xbf";
+    let from = BufReader::with_capacity(BUFFER, rewound(input, if has_mark { 3 } else { 0 })?);
+    Ok(csv::ReaderBuilder::new().delimiter(between).from_reader(from))
+}
+
+fn csv_error(input: &Input, error: &csv::Error) -> DataError {
+    DataError::Unreadable { path: input.name.clone(), form: "CSV", reason: error.to_string() }
+}
+
+/// The names of a Parquet file's columns.
+pub(super) fn parquet_columns(input: &Input) -> Result<Entry, DataError> {
+    let reader = parquet_reader(input)?;
+    let fields = reader.metadata().file_metadata().schema().get_fields();
+    // A list is one, so that a column of messages is known.
+    let form = |field: &Type| if field.is_group() { Value::Array(Vec::new()) } else { Value::Null };
+    Ok(fields.iter().map(|field| (field.name().to_owned(), form(field))).collect())
+}
+
+/// Goes through the rows of a Parquet file.
+pub(super) fn parquet(input: &Input, columns: &[&str], take: Take<'_>) -> Result<(), DataError> {
+    let failed = |error: ParquetError| parquet_error(input, &error);
+    let reader = parquet_reader(input)?;
+    let schema = reader.metadata().file_metadata().schema();
+    let fields: Vec<Arc<Type>> =
+        schema.get_fields().iter().filter(|field| columns.contains(&field.name())).cloned().collect();
+    let wanted = Type::group_type_builder(schema.name()).with_fields(fields).build().map_err(failed)?;
+    let mut number = 0;
+    for group in 0..reader.num_row_groups() {
+        let group = reader.get_row_group(group).map_err(failed)?;
+        for chunk in group.metadata().columns() {
+            let is_wanted =
+                chunk.column_path().parts().first().is_some_and(|name| columns.contains(&&**name));
+            let packing = chunk.compression();
+            if is_wanted
+                && matches!(packing, Compression::ZSTD(_) | Compression::BROTLI(_) | Compression::LZO)
+            {
+                return Err(DataError::Unreadable {
+                    path: input.name.clone(),
+                    form: "Parquet",
+                    reason: format!(
+                        "column '{}' is packed with {packing}, which is not read; Snappy, gzip and LZ4 are",
+                        chunk.column_path()
+                    ),
+                });
+            }
+        }
+        let mut rows = guarded(input, || group.get_row_iter(Some(wanted.clone())))?;
+        while let Some(row) = guarded(input, || rows.next().transpose())? {
+            number += 1;
+            let row = row.into_columns();
+            let entry = row.into_iter().map(|(name, field)| (name, value(field))).collect();
+            if take(number, Ok(entry))? == ControlFlow::Break(()) {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn parquet_reader(input: &Input) -> Result<SerializedFileReader<std::fs::File>, DataError> {
+    let file =
+        input.file.try_clone().map_err(|source| DataError::Read { path: input.name.clone(), source })?;
+    guarded(input, || SerializedFileReader::new(file))
+}
+
+/// The reader of Parquet panics at some damages.
+fn guarded<T>(input: &Input, read: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, DataError> {
+    match catch_unwind(AssertUnwindSafe(read)) {
+        Ok(read) => read.map_err(|error| parquet_error(input, &error)),
+        Err(_) => Err(parquet_error(input, &ParquetError::General("it is damaged".to_owned()))),
+    }
+}
+
+fn parquet_error(input: &Input, error: &ParquetError) -> DataError {
+    DataError::Unreadable { path: input.name.clone(), form: "Parquet", reason: error.to_string() }
+}
+
+/// A cell as JSON; times and decimals are no text that anybody sends.
+fn value(field: Field) -> Value {
+    match field {
+        Field::Bool(v) => v.into(),
+        Field::Byte(v) => v.into(),
+        Field::Short(v) => v.into(),
+        Field::Int(v) => v.into(),
+        Field::Long(v) => v.into(),
+        Field::UByte(v) => v.into(),
+        Field::UShort(v) => v.into(),
+        Field::UInt(v) => v.into(),
+        Field::ULong(v) => v.into(),
+        Field::Float(v) => Number::from_f64(v.into()).map_or(Value::Null, Value::Number),
+        Field::Double(v) => Number::from_f64(v).map_or(Value::Null, Value::Number),
+        Field::Str(text) => text.into(),
+        Field::Bytes(bytes) => bytes.as_utf8().map_or(Value::Null, Value::from),
+        Field::Group(row) => {
+            let fields = row.into_columns().into_iter().map(|(name, field)| (name, value(field)));
+            Value::Object(fields.collect::<Map<_, _>>())
+        }
+        Field::ListInternal(list) => list.elements().iter().cloned().map(value).collect(),
+        Field::MapInternal(map) => {
+            let name = |key: &Field| match key {
+                Field::Str(text) => text.clone(),
+                other => other.to_string(),
+            };
+            let entries = map.entries().iter().map(|(key, field)| (name(key), value(field.clone())));
+            Value::Object(entries.collect())
+        }
+        _ => Value::Null,
+    }
+}
