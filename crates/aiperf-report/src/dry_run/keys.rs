@@ -100,7 +100,7 @@ fn seconds(ns: u64) -> Value {
     aiperf_core::time::ns_to_seconds(ns).into()
 }
 
-/// Schema of what [`json`] writes.
+/// Schema of what [`json()`] writes.
 pub fn dry_run_schema() -> Value {
     let (whole, real, text, yes) = (
         json!({"type": "integer", "minimum": 0}),

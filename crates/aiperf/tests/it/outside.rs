@@ -20,13 +20,17 @@ fn sharegpt() -> String {
 fn sharegpt_is_sent_with_the_lengths_of_its_replies() {
     let server = sim("ttft=0&itl=0&truth=on");
     let run = Run::unseeded(&url(&server)).args("--random-seed 3 --concurrency 1 --num-conversations 2");
-    let done = run.args("--input-file s.json").file("s.json", sharegpt()).run().expect_exit(0).ends(Tally::of(3, 0));
+    let done =
+        run.args("--input-file s.json").file("s.json", sharegpt()).run().expect_exit(0).ends(Tally::of(3, 0));
     let shown = flat(&done.stdout);
     assert!(shown.contains("s.json: read as sharegpt, for there is a list of 'conversations'"), "{shown}");
-    assert!(shown.contains("s.json: 1 of 3 elements is left out: 1 with a prompt that is not 4 to 1024"), "{shown}");
+    assert!(
+        shown.contains("s.json: 1 of 3 elements is left out: 1 with a prompt that is not 4 to 1024"),
+        "{shown}"
+    );
     let (_, truth, _) = server.stop_with_truth();
     let tokens: Vec<u64> = truth.iter().map(|t| t.completion_tokens).collect();
-    assert_eq!(tokens, [9, 9, 11], "the replies' own lengths");
+    assert_eq!(tokens, [10, 10, 12], "the replies' own lengths");
     let inputs = done.inputs();
     assert_eq!(inputs[0]["messages"][0]["content"], "What is the tallest mountain of all?");
 }
