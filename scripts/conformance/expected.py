@@ -48,7 +48,7 @@ OURS = {
     "sliced_request_latency": "Sliced Request Latency",
 }
 SECTIONS = (
-    "over_time|finish_reasons|input_lengths|load_health|uncertainty|steady_state|slo_attainment|unsupported|breakdown|per_url|network_latency"
+    "over_time|finish_reasons|input_lengths|load_health|uncertainty|steady_state|slo_attainment|unsupported|breakdown|per_url|network_latency|cache"
 )
 # Metrics of the load over time, which take apart prefill, decode and tokens.
 OVER_TIME = (
@@ -146,7 +146,7 @@ EXPECTED = [
     ],
     *[
         (names, "records/session_num", "", "the number of the session, not of the request")
-        for names in ("turns*", "sticky_sessions", "user_centric", "file_sessions", "file_turns")
+        for names in ("turns*", "sticky_sessions", "user_centric", "file_sessions", "file_turns", "inputs_json")
     ],
     ("file_turns", r"inputs\.json", "role.*user.*role.*system", "a later turn's own part alone"),
     ("bad_option", "exit code", "ours 2, AIPerf's 1", "what was typed wrongly has a code of its own"),
@@ -155,7 +155,14 @@ EXPECTED = [
     ("*", r"records/.*/trace_data/(local|remote)_(ip|port)", ONLY_OURS, "known of every connection"),
     ("models_random", r"inputs\.json", "model", "drawn by position"),
     ("urls", r".*\.csv/block/URL Requests", ONLY_OURS, "results by URL"),
-    ("fixed_schedule", r"summary/input_config/phases/\*/requests", ONLY_THEIRS, "the number of rows is not known when it is written"),
+    *[
+        (names, r"summary/input_config/phases/\*/requests", ONLY_THEIRS, "the number of rows is not known when it is written")
+        for names in ("fixed_schedule", "bailian", "burst_gpt")
+    ],
+    *[
+        (names, r"files/.*/inputs\.json", ONLY_OURS, "what was sent, also where it came from a file")
+        for names in ("bailian", "burst_gpt", "inputs_json")
+    ],
     ("*", r"(records|raw)/.* (error|cancelled)/metadata/request_ack_ns", "ours always|only ours", "when an answer began, for failures too"),
     *[
         (names, r"inputs\.json", "", "prompts are made beside the run: those that were made")
