@@ -1,10 +1,12 @@
 //! Small tokenizers for the tests, each with one trait that real ones have.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use aiperf_core::plan::{
-    ArtifactsPlan, DatasetPlan, EndpointKind, EndpointPlan, ExportLevel, LogLevel, ModelSelection,
-    OnTurnError, Plan, RuntimePlan, Sampling, Ui, VerifyLengths,
+    ArtifactsPlan, BadRows, ColumnsPlan, CorpusPlan, DatasetPlan, EndpointKind, EndpointPlan, ExportLevel,
+    FileFormat, FilePlan, LogLevel, ModelSelection, OnTurnError, Plan, ReplayPlan, RuntimePlan, Sampling, Ui,
+    VerifyLengths,
 };
 use aiperf_core::url::BaseUrl;
 use aiperf_tokens::{ChatTemplate, TemplateClock, Tokenizer};
@@ -137,6 +139,22 @@ impl Tokenizer for Toy {
 pub(crate) fn context() -> OpenContext<'static> {
     let now = TemplateClock::civil(2025, 1, 2, 3, 4, 5).expect("a real moment");
     OpenContext { run_id: "run", now }
+}
+
+/// A file that is read as it is.
+pub(crate) fn file(path: &Path, format: FileFormat) -> FilePlan {
+    FilePlan {
+        path: path.to_owned(),
+        format,
+        osl: None,
+        corpus: CorpusPlan::Sonnet,
+        block: None,
+        entries: None,
+        ignore_timestamps: false,
+        bad_rows: BadRows::Stop,
+        replay: ReplayPlan::default(),
+        columns: ColumnsPlan::default(),
+    }
 }
 
 /// A plan around a data set.

@@ -9,4 +9,4 @@ mod packing;
 mod zstd;
 
 pub use error::InputError;
-pub use open::{Input, STANDARD_INPUT, is_standard_input, open, reader, spool};
+pub use open::{BYTE_ORDER_MARK, Input, STANDARD_INPUT, is_standard_input, open, reader, spool};

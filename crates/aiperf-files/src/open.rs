@@ -1,5 +1,5 @@
 use std::fs::File;
-use std::io::{self, BufReader, Cursor, Read, Seek, Write};
+use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use crate::error::InputError;
@@ -7,6 +7,8 @@ use crate::packing::{MAGIC, Packing};
 
 /// What users call standard input.
 pub const STANDARD_INPUT: &str = "-";
+/// What some editors put before text.
+pub const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 const BUFFER: usize = 1 << 18;
 
 /// A file that can be read from any place, unpacked.
@@ -18,6 +20,17 @@ pub struct Input {
     pub name: PathBuf,
     /// It has no name, and is gone when it is closed.
     pub is_spooled: bool,
+}
+
+impl Input {
+    /// Puts the cursor where the text begins, behind a byte order mark, and says where that is.
+    pub fn to_text(&self) -> io::Result<u64> {
+        let mut file = &self.file;
+        let mut mark = [0; BYTE_ORDER_MARK.len()];
+        file.rewind()?;
+        let is_marked = file.read_exact(&mut mark).is_ok() && mark == BYTE_ORDER_MARK;
+        file.seek(SeekFrom::Start(if is_marked { mark.len() as u64 } else { 0 }))
+    }
 }
 
 /// Whether `path` is standard input.

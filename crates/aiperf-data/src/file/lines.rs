@@ -4,13 +4,12 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Seek};
 use std::path::Path;
 
-use aiperf_files::Input;
+use aiperf_files::{BYTE_ORDER_MARK, Input};
 
 use super::row::Placed;
 use crate::error::DataError;
 
 const BUFFER: usize = 1 << 20;
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// A line that is not blank.
 #[derive(Debug, Clone, Copy)]

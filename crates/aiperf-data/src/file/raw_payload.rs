@@ -271,11 +271,11 @@ impl Workload for RawPayloads {
 mod tests {
     use std::sync::Arc;
 
-    use aiperf_core::plan::{ColumnsPlan, CorpusPlan, DatasetPlan, FileFormat, ReplayPlan};
+    use aiperf_core::plan::{DatasetPlan, FileFormat};
     use proptest::prelude::*;
 
     use super::*;
-    use crate::toys::{context, plan};
+    use crate::toys::{self, context, plan};
 
     fn open(path: &Path, kind: EndpointKind, streaming: bool) -> Result<Arc<dyn Workload>, DataError> {
         most(path, kind, streaming, None)
@@ -287,18 +287,7 @@ mod tests {
         streaming: bool,
         entries: Option<usize>,
     ) -> Result<Arc<dyn Workload>, DataError> {
-        let set = FilePlan {
-            path: path.to_owned(),
-            format: FileFormat::RawPayload,
-            osl: None,
-            corpus: CorpusPlan::Sonnet,
-            block: None,
-            entries,
-            ignore_timestamps: false,
-            bad_rows: aiperf_core::plan::BadRows::Stop,
-            replay: ReplayPlan::default(),
-            columns: ColumnsPlan::default(),
-        };
+        let set = FilePlan { entries, ..toys::file(path, FileFormat::RawPayload) };
         let mut plan = plan(DatasetPlan::File(set), kind);
         plan.endpoint.streaming = streaming;
         crate::open(&plan, None, context())
@@ -418,16 +407,8 @@ mod tests {
         let folder = folder(&[("a.jsonl", "{\"n\":1}\nno\n{\"n\":2}\n[1]\n\n{\"n\":3}")]);
         let path = folder.path().join("a.jsonl");
         let set = FilePlan {
-            path: path.clone(),
-            format: FileFormat::RawPayload,
-            osl: None,
-            corpus: CorpusPlan::Sonnet,
-            block: None,
-            entries: None,
-            ignore_timestamps: false,
             bad_rows: aiperf_core::plan::BadRows::Skip,
-            replay: ReplayPlan::default(),
-            columns: ColumnsPlan::default(),
+            ..toys::file(&path, FileFormat::RawPayload)
         };
         let open = |set| crate::open(&plan(DatasetPlan::File(set), EndpointKind::Raw), None, context());
         let workload = open(set.clone()).expect("some rows are good");

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::ops::ControlFlow;
 
-use aiperf_files::Input;
+use aiperf_files::{BYTE_ORDER_MARK, Input};
 use serde::de::{Deserializer as _, Error as _, SeqAccess, Visitor};
 use serde_json::Value;
 
@@ -17,7 +17,6 @@ use crate::file::row::{Placed, broken, shown};
 const BUFFER: usize = 1 << 20;
 /// Bytes by which a file is told.
 const START: usize = 4096;
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// How entries stand in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use parquet::schema::types::Type;
 use serde_json::{Map, Number, Value};
 
 use super::Entry;
-use super::rows::{Take, rewound};
+use super::rows::{Take, reading};
 use crate::error::DataError;
 
 const BUFFER: usize = 1 << 20;
@@ -48,9 +48,8 @@ pub(super) fn csv(input: &Input, between: u8, columns: &[&str], take: Take<'_>) 
 }
 
 fn csv_reader(input: &Input, between: u8) -> Result<csv::Reader<impl Read>, DataError> {
-    let mut start = [0; 3];
-    let has_mark = rewound(input, 0)?.read_exact(&mut start).is_ok() && start == *b"\xef\xbb\xbf";
-    let from = BufReader::with_capacity(BUFFER, rewound(input, if has_mark { 3 } else { 0 })?);
+    input.to_text().map_err(|error| reading(input, error))?;
+    let from = BufReader::with_capacity(BUFFER, &input.file);
     Ok(csv::ReaderBuilder::new().delimiter(between).from_reader(from))
 }
 

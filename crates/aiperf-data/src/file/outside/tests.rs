@@ -1,8 +1,6 @@
 use std::path::Path;
 
-use aiperf_core::plan::{
-    ColumnsPlan, CorpusPlan, DatasetPlan, EndpointKind, FileFormat, FilePlan, LengthPlan, ReplayPlan,
-};
+use aiperf_core::plan::{ColumnsPlan, DatasetPlan, EndpointKind, FileFormat, FilePlan, LengthPlan};
 use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
@@ -10,7 +8,7 @@ use parquet::schema::parser::parse_message_type;
 use proptest::prelude::*;
 
 use super::*;
-use crate::toys::{Cut, Toy, context, plan};
+use crate::toys::{self, Cut, Toy, context, plan};
 use crate::workload::Visit;
 
 /// What is sent of a file: system message, and text and limit of each turn.
@@ -23,18 +21,7 @@ struct Set {
 }
 
 fn set(format: FileFormat) -> Set {
-    let plan = FilePlan {
-        path: "none".into(),
-        format,
-        osl: None,
-        corpus: CorpusPlan::Sonnet,
-        block: None,
-        entries: None,
-        ignore_timestamps: false,
-        bad_rows: BadRows::Stop,
-        replay: ReplayPlan::default(),
-        columns: ColumnsPlan::default(),
-    };
+    let plan = toys::file(Path::new("none"), format);
     Set { plan, api: EndpointKind::Chat, counts: true }
 }
 

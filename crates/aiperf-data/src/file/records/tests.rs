@@ -4,15 +4,13 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use aiperf_core::plan::{
-    BadRows, CacheBustPlan, ColumnsPlan, CorpusPlan, DatasetPlan, FileFormat, MarkerTarget, ReplayPlan,
-};
+use aiperf_core::plan::{CacheBustPlan, DatasetPlan, FileFormat, MarkerTarget};
 use serde_json::json;
 use tempfile::NamedTempFile;
 
 use super::*;
 use crate::WorkloadKind;
-use crate::toys::{Cut, Toy, context, plan};
+use crate::toys::{self, Cut, Toy, context, plan};
 
 fn file(bytes: impl AsRef<[u8]>) -> NamedTempFile {
     let mut file = NamedTempFile::new().expect("a temporary file");
@@ -21,18 +19,7 @@ fn file(bytes: impl AsRef<[u8]>) -> NamedTempFile {
 }
 
 fn set(path: &Path) -> FilePlan {
-    FilePlan {
-        path: path.to_owned(),
-        format: FileFormat::SingleTurn,
-        osl: None,
-        corpus: CorpusPlan::Sonnet,
-        block: None,
-        entries: None,
-        ignore_timestamps: false,
-        bad_rows: BadRows::Stop,
-        replay: ReplayPlan::default(),
-        columns: ColumnsPlan::default(),
-    }
+    toys::file(path, FileFormat::SingleTurn)
 }
 
 fn open(set: FilePlan) -> Result<Arc<dyn Workload>, DataError> {
