@@ -32,15 +32,38 @@ pub(crate) fn redact_fields(text: &str) -> String {
 /// A template of a body, or what is not quite JSON, without the values of credential fields: a slip in one field is no reason to show
 /// another.
 pub(crate) fn redact_template(text: &str) -> String {
-    text.split_inclusive([',', '{', '}'])
-        .map(|field| match field.split_once(':') {
-            Some((name, value)) if is_sensitive_parameter(name.trim().trim_matches(['"', '\''])) => {
-                let end = value.chars().next_back().filter(|c| matches!(c, ',' | '{' | '}'));
-                format!("{name}:{REDACTED}{}", end.map_or_else(String::new, String::from))
-            }
-            _ => field.to_owned(),
-        })
-        .collect()
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(colon) = rest.find(':') {
+        let (before, value) = rest.split_at(colon + 1);
+        out.push_str(before);
+        let name = before[..colon].rsplit([',', '{', '}']).next().unwrap_or_default();
+        rest = value;
+        if is_sensitive_parameter(name.trim().trim_matches(['"', '\''])) {
+            out.push_str(REDACTED);
+            rest = &value[value_end(value)..];
+        }
+    }
+    out + rest
+}
+
+/// Where the value at the beginning of `text` ends: behind its closing quote or bracket, else before what separates fields. What is
+/// not closed has no end.
+fn value_end(text: &str) -> usize {
+    let (mut depth, mut quote, mut is_escaped) = (0_usize, None, false);
+    for (at, c) in text.char_indices() {
+        match (quote, c) {
+            (Some(_), _) if is_escaped => is_escaped = false,
+            (Some(_), '\\') => is_escaped = true,
+            (Some(open), _) => quote = quote.filter(|_| c != open),
+            (None, '"' | '\'') => quote = Some(c),
+            (None, '[' | '{') => depth += 1,
+            (None, ']' | '}') if depth > 0 => depth -= 1,
+            (None, ',' | '}') if depth == 0 => return at,
+            _ => {}
+        }
+    }
+    text.len()
 }
 
 /// Replaces, in a configuration as JSON, what must not be shown: keys, credential headers, URL credentials.
@@ -116,6 +139,16 @@ mod tests {
         assert_eq!(
             redact_template(r#"{"auth": {"token": "s"}, "q": {{ text|tojson }}, "api_key": "s""#),
             r#"{"auth": {"token":<redacted>}, "q": {{ text|tojson }}, "api_key":<redacted>"#
+        );
+        assert_eq!(
+            redact_template(
+                r#"{"api_key": "s3,c}r\"e{t", "n": 1, "tokens": ["a"], "token": ["b", {"c": "}"}], 'password': 's,' , "token": "#
+            ),
+            r#"{"api_key":<redacted>, "n": 1, "tokens": ["a"], "token":<redacted>, 'password':<redacted>, "token":<redacted>"#
+        );
+        assert_eq!(
+            redact_template(r#"{"url": "http://h:1", "token": "cut off, "#),
+            r#"{"url": "http://h:1", "token":<redacted>"#
         );
     }
 
