@@ -23,6 +23,15 @@ pub enum DataError {
         /// The form.
         format: &'static str,
     },
+    /// Names of columns for what has none.
+    #[error(
+        "{}: has no columns that --dataset-prompt-column and the like could name: it is no JSON list, JSONL, CSV or Parquet; drop them",
+        path.display()
+    )]
+    NoColumns {
+        /// The file.
+        path: PathBuf,
+    },
     /// A row of a form that is not read yet.
     #[error("{}:{line}: '{key}' is a key of {format}, which this version does not read yet", path.display())]
     LaterForm {
@@ -195,6 +204,14 @@ pub enum DataError {
         form: &'static str,
         /// The option.
         option: &'static str,
+    },
+    /// Tokens of a block for a form without blocks.
+    #[error("--isl-block-size is for traces with blocks, and {} is read as {form}; drop it", path.display())]
+    NoBlockSize {
+        /// The file.
+        path: PathBuf,
+        /// Its form.
+        form: &'static str,
     },
     /// Turns that cannot be torn apart.
     #[error(

@@ -5,13 +5,12 @@ use csv_core::{ReadRecordResult, Reader};
 
 use super::mooncake::{BLOCK, Made};
 use super::record::Record;
-use super::row::{Placed, Row};
+use super::row::{Placed, Row, SECONDS, seconds_ns};
 use crate::error::RowProblem;
 
 const AT: &str = "Timestamp";
 const INPUT: &str = "Request tokens";
 const OUTPUT: &str = "Response tokens";
-const NS_PER_S: f64 = 1e9;
 
 /// Where the columns are that are read, from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,15 +58,14 @@ fn record(cells: &[String], columns: Columns) -> Result<Record, RowProblem> {
         RowProblem::Field { field, wanted, found }
     };
     let at = cell(columns.at, AT)?;
-    let ns = at.parse::<f64>().ok().map(|s| s * NS_PER_S).filter(|ns| (0.0..u64::MAX as f64).contains(ns));
-    let ns = ns.ok_or_else(|| wrong(AT, "a number of seconds from 0 to 18446744073", at))?;
+    let ns = at.parse().ok().and_then(seconds_ns).ok_or_else(|| wrong(AT, SECONDS, at))?;
     let count = |at: usize, name: &'static str| {
         let text = cell(at, name)?;
         text.parse::<u64>().map_err(|_| wrong(name, "a whole number of tokens", text))
     };
     let (input, output) = (count(columns.input, INPUT)?, count(columns.output, OUTPUT)?);
     let row = Row {
-        at_ns: Some(ns.round() as u64),
+        at_ns: Some(ns),
         output_length: Some(output.max(1)),
         made: Some(Made::new(INPUT, input.max(1), Vec::new(), BLOCK)?),
         ..Row::default()

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Seek};
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use aiperf_files::{BYTE_ORDER_MARK, Input};
@@ -53,9 +54,19 @@ pub(crate) fn each(
     input: &Input,
     mut take: impl FnMut(Line<'_>) -> Result<(), DataError>,
 ) -> Result<(), DataError> {
+    each_until(input, |line| take(line).map(ControlFlow::Continue))
+}
+
+/// The same, as far as `take` wants them.
+pub(crate) fn each_until(
+    input: &Input,
+    mut take: impl FnMut(Line<'_>) -> Result<ControlFlow<()>, DataError>,
+) -> Result<(), DataError> {
     let mut lines = Lines::new(&input.name, &input.file)?;
     while let Some(line) = lines.next()? {
-        take(line)?;
+        if take(line)?.is_break() {
+            break;
+        }
     }
     Ok(())
 }

@@ -44,7 +44,11 @@ pub(crate) fn open(
     if set.format == FileFormat::RawPayload {
         return bodies(plan, set, Vec::new());
     }
+    let columns_of_none = || {
+        if set.columns.is_empty() { Ok(()) } else { Err(DataError::NoColumns { path: set.path.clone() }) }
+    };
     if set.path.is_dir() {
+        columns_of_none()?;
         return bodies(plan, set, vec![detect::folder(&set.path)?]);
     }
     let input = aiperf_files::open(&set.path)?;
@@ -55,6 +59,7 @@ pub(crate) fn open(
         }
         Err(input) => input,
     };
+    columns_of_none()?;
     let (shape, notes) = detect::shape_of(set, &input)?;
     Ok(match shape {
         Shape::Rows(form) => {

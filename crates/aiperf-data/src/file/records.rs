@@ -367,6 +367,9 @@ fn check_shape(set: &FilePlan, form: Form) -> Result<(), DataError> {
     {
         return Err(DataError::NotATrace { path: path(), form: form_name, option });
     }
+    if set.block.is_some() && form.block().is_none() {
+        return Err(DataError::NoBlockSize { path: path(), form: form_name });
+    }
     if roots > 1 && matches!(form, Form::Bailian { .. }) {
         return Err(DataError::TornChats { path: path() });
     }

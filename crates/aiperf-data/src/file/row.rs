@@ -246,9 +246,15 @@ pub(super) fn time(field: &'static str, value: &Value) -> Result<u64, RowProblem
 
 /// A number of seconds as nanoseconds.
 pub(super) fn seconds(field: &'static str, value: &Value) -> Result<u64, RowProblem> {
-    let ns = value.as_f64().map(|s| s * NS_PER_S).filter(|ns| (0.0..u64::MAX as f64).contains(ns));
-    ns.map(|ns| ns.round() as u64)
-        .ok_or_else(|| wrong(field, "a number of seconds from 0 to 18446744073", value))
+    value.as_f64().and_then(seconds_ns).ok_or_else(|| wrong(field, SECONDS, value))
+}
+
+/// What [`seconds_ns`] takes.
+pub(super) const SECONDS: &str = "a number of seconds from 0 to 18446744073";
+
+/// Nanoseconds, of seconds that can be told in them.
+pub(super) fn seconds_ns(seconds: f64) -> Option<u64> {
+    Some(seconds * NS_PER_S).filter(|ns| (0.0..u64::MAX as f64).contains(ns)).map(|ns| ns.round() as u64)
 }
 
 /// Whether a media field holds anything.

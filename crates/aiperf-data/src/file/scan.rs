@@ -275,10 +275,13 @@ impl<'a> Scan<'a> {
         {
             self.lengths.get_or_insert_with(|| LengthsSeen { block, scope: String::new() });
         }
-        let turns_have_times = self.shaping.plan().turn_times != TurnTimes::BehindAnswers;
+        // Which row of a chat is its first shows at the end: the times of all are noted, and twice does no harm.
+        let is_first = before.is_none() && (record.link.is_none() || is_alone);
+        let turns_have_times =
+            matches!(self.shaping.plan().turn_times, TurnTimes::Recorded | TurnTimes::Alone);
         if self.shaping.looks_for_silences() && turns_have_times {
             let times = record.turns.iter().filter_map(|row| row.at_ns);
-            let is_start = |at: &u64| before.is_none() && Some(*at) == at_ns;
+            let is_start = |at: &u64| is_first && Some(*at) == at_ns;
             self.later.extend(times.filter(|at| !is_start(at)));
         }
         if let Some(link) = record.link.filter(|_| !is_alone) {

@@ -6,7 +6,6 @@
 //! blocks of a trace belongs into the first, before limits are looked at; what it has to know of all rows it can learn in a pass of
 //! its own over the file ([`Shaping::new`] is where that starts).
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use aiperf_core::plan::{FilePlan, ReplayPlan, TurnTimes};
@@ -119,11 +118,7 @@ impl Shaping {
     /// Makes prefixes, prompts and answers as much longer as the plan wants them. Rows of one session stay in one tree: they may hold
     /// what was said before them.
     fn multiply(&self, line: u64, record: &mut Record) {
-        let session = record.session_id.as_ref().map_or(line, |session| {
-            let mut hasher = DefaultHasher::new();
-            session.hash(&mut hasher);
-            hasher.finish()
-        });
+        let session = record.session_id.as_deref().map_or(line, |session| aiperf_rng::draw(0, session, 0));
         for (turn, row) in (0u64..).zip(&mut record.turns) {
             if let (Some(multiplier), Some(made)) = (&self.multiplier, &mut row.made) {
                 let number = line.wrapping_mul(MOST_TURNS as u64 + 1).wrapping_add(turn);
@@ -145,7 +140,7 @@ impl Shaping {
         }
     }
 
-    /// The times of the replay, from the times of all rows, or of all conversations where their later turns follow answers.
+    /// The times of the replay, from the times of all rows, or of all conversations where their later turns have none of their own.
     pub(super) fn timeline(&self, starts: Vec<u64>) -> Timeline {
         Timeline::new(self.speed, self.plan.idle_cap_ns, starts)
     }

@@ -236,6 +236,21 @@ fn a_replay_is_faster_to_the_fraction_and_silences_are_cut() {
     assert_eq!(due(&run(&window)), pairs(&[("a/0", 0.0), ("b/0", 31.0), ("c/0", 60.0)]));
 }
 
+#[test]
+fn silences_are_cut_between_all_rows_of_chats() {
+    let server = scripted(vec![Reply::chat("ok", 1, 1)]);
+    let row = |chat: i64, parent: i64, turn: u32, s: f64| json!({"chat_id": chat, "parent_chat_id": parent, "turn": turn, "timestamp": s, "input_length": 5, "output_length": 2});
+    let file = rows(&[row(1, -1, 1, 0.0), row(2, 1, 2, 100.0), row(3, 2, 3, 200.0), row(9, -1, 1, 300.0)]);
+    let done = Run::unseeded(&server.url())
+        .args("--random-seed 1 --input-file t.jsonl --custom-dataset-type bailian_trace --max-idle-gap-cap-seconds 0.06")
+        .file("t.jsonl", file)
+        .run()
+        .expect_exit(0);
+    assert_eq!(due(&done), pairs(&[("1/0", 0.0), ("1/1", 60.0), ("1/2", 120.0), ("9/0", 180.0)]));
+    let rows = &done.summary()["dataset_rows"];
+    assert_eq!(rows["cut_silences"], json!(3));
+}
+
 /// A session of three turns whose record says how long the first answer took.
 fn session() -> String {
     rows(&[

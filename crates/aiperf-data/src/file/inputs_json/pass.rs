@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 
 use super::super::index::MOST_TURNS;
 use super::super::raw_payload::{Body, Streams};
+use super::super::row::broken;
 use super::Session;
 use crate::error::{DataError, RowProblem};
 
@@ -71,14 +72,11 @@ impl<'a> Index<'a> {
         let Err(error) = done else {
             return if self.has_data { Ok(()) } else { Err(DataError::NoData { path: input.name.clone() }) };
         };
-        let said = error.to_string();
-        let reason = said.rsplit_once(" at line ").map_or(said.as_str(), |(reason, _)| reason);
-        let problem = if error.is_eof() {
-            RowProblem::Truncated
-        } else {
-            RowProblem::Json { reason: reason.to_owned() }
-        };
-        let (line, column) = (error.line() as u64, Some(error.column()));
+        if let Some(kind) = error.io_error_kind() {
+            return Err(read(kind.into()));
+        }
+        let line = error.line() as u64;
+        let (column, problem) = broken(&error);
         Err(DataError::Row { path: input.name.clone(), line, column, problem })
     }
 
@@ -183,7 +181,7 @@ impl<'de> Visitor<'de> for Entry<'_, '_> {
             match key.as_str() {
                 "session_id" => {
                     let raw: Box<RawValue> = map.next_value()?;
-                    if !raw.get().starts_with('"') {
+                    if serde_json::from_str::<String>(raw.get()).is_err() {
                         let found = for_terminal(raw.get(), 40);
                         let problem = RowProblem::Field { field: "session_id", wanted: "a text", found };
                         return Err(index.stop(place, problem));

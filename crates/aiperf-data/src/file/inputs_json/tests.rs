@@ -77,6 +77,10 @@ fn what_is_wrong_is_told_by_its_place() {
         ),
         ("{\"data\":[{\"session_id\":7,\"payloads\":[]}]}", ": data[0]: 'session_id' must be a text, not 7"),
         (
+            "{\"data\":[{\"session_id\":\"\\ud800\",\"payloads\":[]}]}",
+            ": data[0]: 'session_id' must be a text, not \"\\ud800\"",
+        ),
+        (
             "{\"data\":[{\"session_id\":\"a\",\"payloads\":[]}]}",
             ": data[0]: 'payloads' must be a list with a body in it, not []",
         ),

@@ -26,6 +26,8 @@ use serde_json::{Map, Value, json};
 use self::columns::Chosen;
 use self::rows::{Kind, Rows};
 use self::talk::{LeftOut, Talk};
+use super::inputs_json::Shown;
+use super::{burst_gpt, lines};
 use crate::error::DataError;
 
 /// Bytes of text that are counted at a time.
@@ -84,6 +86,8 @@ pub(super) fn convert(
             let (chosen, note) = Chosen::of(&set.columns, &rows.look(skip)?, &input)?;
             (Form::Chat, chosen, note.into_iter().collect())
         }
+        // One document on one line is not to be read into memory for a look.
+        None if kind == Kind::Lines && Shown::by(&input)?.is_inputs => return Ok(Err(input)),
         None => {
             // What is no row at all is left to the reader of rows, which says what is wrong.
             let first = rows.look(false);
@@ -158,19 +162,23 @@ fn detect(
         let why = format!("there is a list of 'conversations' with 'value' in {} 1", kind.unit());
         return Ok(Some((Form::ShareGpt, chosen, says(Form::ShareGpt, &why))));
     }
-    // Traces that are tables have their own readers.
-    let has_all = |names: &[&str]| names.iter().all(|name| first.contains_key(*name));
-    if has_all(&["Timestamp", "Request tokens", "Response tokens"])
-        || has_all(&["timestamp_start_unix_ms", "prompt", "input_tokens", "output_tokens"])
+    // Traces that are tables are none of these: one has its own reader, the other none yet.
+    if matches!(kind, Kind::Csv(_))
+        && lines::first(input)?.is_some_and(|(_, header)| burst_gpt::Columns::are_in(&header))
     {
         return Ok(None);
+    }
+    let key = "timestamp_start_unix_ms";
+    if [key, "prompt", "input_tokens", "output_tokens"].iter().all(|name| first.contains_key(*name)) {
+        let path = input.name.clone();
+        return Err(DataError::LaterForm { path, line: 1, key, format: "baseten_trace" });
     }
     // Lines with a prompt or messages are bodies of requests as often as not.
     if kind == Kind::Lines && set.columns.is_empty() && !first.contains_key("prompt") {
         return Ok(None);
     }
     let own = ["text", "texts", "turns", "input_length", "text_input", "payload"];
-    if kind == Kind::Lines && own.iter().any(|key| first.contains_key(*key)) {
+    if kind == Kind::Lines && set.columns.is_empty() && own.iter().any(|key| first.contains_key(*key)) {
         return Ok(None);
     }
     let (chosen, note) = Chosen::of(&set.columns, first, input)?;

@@ -1,6 +1,5 @@
 //! Files of entries, in whatever clothes: which one it is, its first entry, and all of them in order.
 
-use std::cell::RefCell;
 use std::fmt;
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::ops::ControlFlow;
@@ -12,7 +11,7 @@ use serde_json::Value;
 use super::{Entry, tables};
 use crate::error::{DataError, RowProblem};
 use crate::file::lines;
-use crate::file::row::{Placed, broken, shown};
+use crate::file::row::{self, Placed, shown};
 
 const BUFFER: usize = 1 << 20;
 /// Bytes by which a file is told.
@@ -115,25 +114,16 @@ impl<'a> Rows<'a> {
             Kind::Csv(between) => tables::csv(self.input, between, columns, take),
             Kind::Parquet => tables::parquet(self.input, columns, take),
             Kind::Array => array(self.input, take),
-            Kind::Lines => {
-                let mut is_over = false;
-                lines::each(self.input, |line| {
-                    if is_over {
-                        return Ok(());
-                    }
-                    let entry = entry_of(line.row()).map_err(|placed| line.error(&self.input.name, placed));
-                    is_over = take(line.number, entry)?.is_break();
-                    Ok(())
-                })
-            }
+            Kind::Lines => lines::each_until(self.input, |line| {
+                let entry = entry_of(line.row()).map_err(|placed| line.error(&self.input.name, placed));
+                take(line.number, entry)
+            }),
         }
     }
 }
 
 fn entry_of(row: &[u8]) -> Result<Entry, Placed> {
-    let text = std::str::from_utf8(row).map_err(|e| (Some(e.valid_up_to() + 1), RowProblem::NotUtf8))?;
-    let value = serde_json::from_str(text).map_err(|e| broken(&e))?;
-    object(value).map_err(|problem| (None, problem))
+    object(row::read(row)?).map_err(|problem| (None, problem))
 }
 
 fn object(value: Value) -> Result<Entry, RowProblem> {
@@ -147,7 +137,7 @@ fn object(value: Value) -> Result<Entry, RowProblem> {
 fn array(input: &Input, take: Take<'_>) -> Result<(), DataError> {
     struct Elements<'a> {
         input: &'a Input,
-        take: RefCell<Take<'a>>,
+        take: Take<'a>,
         /// Why it was left before its end.
         end: &'a mut Option<Result<(), DataError>>,
     }
@@ -159,32 +149,31 @@ fn array(input: &Input, take: Take<'_>) -> Result<(), DataError> {
         }
 
         fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+            let Self { input, take, end } = self;
             let mut number = 0;
             while let Some(value) = list.next_element::<Value>()? {
                 number += 1;
                 let entry = object(value).map_err(|problem| DataError::Entry {
-                    path: self.input.name.clone(),
+                    path: input.name.clone(),
                     place: format!("element {number}"),
                     problem,
                 });
-                match (self.take.borrow_mut())(number, entry) {
+                match take(number, entry) {
                     Ok(ControlFlow::Continue(())) => {}
-                    Ok(ControlFlow::Break(())) => *self.end = Some(Ok(())),
-                    Err(error) => *self.end = Some(Err(error)),
+                    Ok(ControlFlow::Break(())) => *end = Some(Ok(())),
+                    Err(error) => *end = Some(Err(error)),
                 }
-                if self.end.is_some() {
+                if end.is_some() {
                     return Err(A::Error::custom("it is left"));
                 }
             }
             Ok(())
         }
     }
-    let mut start = [0; 3];
-    let has_mark = rewound(input, 0)?.read_exact(&mut start).is_ok() && start == *BYTE_ORDER_MARK;
-    let from = rewound(input, if has_mark { 3 } else { 0 })?;
-    let mut json = serde_json::Deserializer::from_reader(BufReader::with_capacity(BUFFER, from));
+    input.to_text().map_err(|error| reading(input, error))?;
+    let mut json = serde_json::Deserializer::from_reader(BufReader::with_capacity(BUFFER, &input.file));
     let mut end = None;
-    let elements = Elements { input, take: RefCell::new(take), end: &mut end };
+    let elements = Elements { input, take, end: &mut end };
     let read = json.deserialize_seq(elements);
     if let Some(end) = end {
         return end;

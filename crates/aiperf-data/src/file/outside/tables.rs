@@ -36,15 +36,22 @@ pub(super) fn csv(input: &Input, between: u8, columns: &[&str], take: Take<'_>) 
         .collect();
     let mut row = csv::StringRecord::new();
     let mut number = 0;
-    while reader.read_record(&mut row).map_err(|error| csv_error(input, &error))? {
+    loop {
+        let entry = match reader.read_record(&mut row) {
+            Ok(false) => return Ok(()),
+            Ok(true) => {
+                let cell = |at: usize| Value::from(row.get(at).unwrap_or_default());
+                Ok(wanted.iter().map(|(at, name)| (name.clone(), cell(*at))).collect())
+            }
+            Err(error) if error.is_io_error() => return Err(csv_error(input, &error)),
+            // A row with other cells than the first: the reader goes on behind it.
+            Err(error) => Err(csv_error(input, &error)),
+        };
         number += 1;
-        let cell =
-            |(at, name): &(usize, String)| (name.clone(), Value::from(row.get(*at).unwrap_or_default()));
-        if take(number, Ok(wanted.iter().map(cell).collect()))?.is_break() {
-            break;
+        if take(number, entry)?.is_break() {
+            return Ok(());
         }
     }
-    Ok(())
 }
 
 fn csv_reader(input: &Input, between: u8) -> Result<csv::Reader<impl Read>, DataError> {

@@ -240,6 +240,35 @@ fn rows_of_our_own_forms_stay_what_they_are() {
 }
 
 #[test]
+fn columns_that_are_named_are_never_passed_over() {
+    let named = |prompt: &str| {
+        let mut set = set(FileFormat::Detect);
+        set.plan.columns.prompt = Some(prompt.into());
+        set
+    };
+    let (sent, _) = open(&named("text"), "a.jsonl", b"{\"text\":\"a\"}\n").expect("a prompt by another name");
+    assert_eq!(sent, vec![one("a", None)]);
+    for (name, bytes) in [
+        ("a.json", "{\"data\":[{\"session_id\":\"a\",\"payloads\":[{\"messages\":[]}]}]}"),
+        ("a.csv", "Timestamp, Request tokens,Response tokens\n1,2,3\n"),
+        ("a.txt", "just words\n"),
+    ] {
+        let said = open(&named("x"), name, bytes.as_bytes()).expect_err(name);
+        assert!(said.starts_with(&format!("{name}: has no columns that")), "{said}");
+    }
+    let said = open(
+        &set(FileFormat::Detect),
+        "a.csv",
+        b"timestamp_start_unix_ms,prompt,input_tokens,output_tokens\n",
+    )
+    .expect_err("a form that is not read yet");
+    assert_eq!(
+        said,
+        "a.csv:1: 'timestamp_start_unix_ms' is a key of baseten_trace, which this version does not read yet"
+    );
+}
+
+#[test]
 fn files_that_are_broken_say_where() {
     let refusal =
         |format, name: &str, text: &str| open(&set(format), name, text.as_bytes()).expect_err("a bad file");
@@ -274,6 +303,7 @@ fn files_that_are_broken_say_where() {
     for (name, text) in [
         ("a.json", "[7, {\"prompt\":\"a\"}, [], {\"prompt\":\"b\"}]"),
         ("a.jsonl", "{\"\n{\"prompt\":\"a\"}\n[]\n{\"prompt\":\"b\"}\n"),
+        ("a.csv", "prompt,x\na,1\nc\nb,2\nd,3,4\n"),
     ] {
         let (sent, notes) = open(&skip, name, text.as_bytes()).expect("some are good");
         assert_eq!(sent, [one("a", None), one("b", None)]);
