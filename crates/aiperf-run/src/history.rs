@@ -29,11 +29,8 @@ impl History {
                 whole.into()
             }
             Some(list) if !self.said.is_empty() => {
-                let before = self.said.iter().map(|(turn, _)| turns[usize::from(*turn)].elements().len() + 2);
-                let mut elements = Vec::with_capacity(self.replies.len() + before.sum::<usize>());
-                self.write(turns, &mut elements);
                 let mut whole = Vec::new();
-                Endpoint::join(body, list.clone(), &elements, &mut whole);
+                Endpoint::join(body, list.clone(), self.elements(turns), &mut whole);
                 whole.into()
             }
             _ => body.clone(),
@@ -41,19 +38,12 @@ impl History {
     }
 
     /// All that was said and heard, in its order.
-    fn write(&self, turns: &[PreparedTurn], out: &mut Vec<u8>) {
+    fn elements<'a>(&'a self, turns: &'a [PreparedTurn]) -> impl Iterator<Item = &'a [u8]> + Clone {
         let mut from = 0;
-        for (turn, end) in &self.said {
-            for element in [turns[usize::from(*turn)].elements(), &self.replies[from..*end]] {
-                if !element.is_empty() {
-                    if !out.is_empty() {
-                        out.push(b',');
-                    }
-                    out.extend_from_slice(element);
-                }
-            }
-            from = *end;
-        }
+        self.said.iter().flat_map(move |(turn, end)| {
+            let reply = std::mem::replace(&mut from, *end)..*end;
+            [turns[usize::from(*turn)].elements(), &self.replies[reply]]
+        })
     }
 
     /// Adds turn number `turn` of `turns` and the reply in `answer`. Without one, for the request failed or the server said nothing, the

@@ -21,7 +21,7 @@ use aiperf_load::FailureThreshold;
 use aiperf_metrics::{
     Capabilities, ChunkFact, Disk, Facts, LengthFacts, Place, WireFacts, is_context_overflow,
 };
-use aiperf_net::{Answer, AnswerChunk, Client, Endpoint, Familiar, KnownSecrets};
+use aiperf_net::{Answer, AnswerChunk, Client, Endpoint, Familiar};
 use aiperf_os::mono_ns;
 
 use crate::artifacts::{Folder, Scratch};
@@ -71,8 +71,8 @@ pub(crate) struct Reader {
     endpoint: Arc<Endpoint>,
     /// What its answers have in common.
     familiar: Familiar,
-    /// What a server may say again in heads that are written down.
-    traced_secrets: Option<KnownSecrets>,
+    /// Heads are written down, in which a server may say secrets again.
+    hides_in_heads: bool,
     counter: Option<BodyCounter>,
     live: Arc<Live>,
     anchor: ClockAnchor,
@@ -131,7 +131,7 @@ impl Reader {
             thresholds: plan.phases.iter().map(threshold).collect(),
             endpoint,
             familiar: Familiar::new(),
-            traced_secrets: plan.artifacts.trace.export.then(|| KnownSecrets::of(&plan.endpoint)),
+            hides_in_heads: plan.artifacts.trace.export,
             counter,
             live,
             anchor,
@@ -230,7 +230,8 @@ impl Reader {
 
     fn read(&mut self, item: Item, sender: Option<&Client>, seen: &mut Latest) {
         let Item { number, ticket, mut exchange, turn, body, answer, own } = item;
-        if let Some(secrets) = &self.traced_secrets {
+        if self.hides_in_heads {
+            let secrets = self.endpoint.secrets();
             secrets.hide(&mut exchange.reason);
             for (_, value) in &mut exchange.headers {
                 secrets.hide(value);

@@ -146,7 +146,7 @@ fn a_joined_history_is_the_body_that_one_would_write_by_hand() {
         let mut body = Vec::new();
         let list = endpoint.encode(&request, &mut body).expect("encodes").expect("a list");
         let mut whole = Vec::new();
-        Endpoint::join(&body, list, &history, &mut whole);
+        Endpoint::join(&body, list, std::iter::once(&history[..]), &mut whole);
         assert_eq!(String::from_utf8(whole).expect("JSON is UTF-8"), expected);
     }
 }
@@ -155,12 +155,13 @@ fn a_joined_history_is_the_body_that_one_would_write_by_hand() {
 fn joining_needs_no_comma_beside_nothing() {
     let joined = |list: Range<usize>, body: &str, history: &str| {
         let mut out = Vec::new();
-        Endpoint::join(body.as_bytes(), list, history.as_bytes(), &mut out);
+        Endpoint::join(body.as_bytes(), list, history.split(' ').map(str::as_bytes), &mut out);
         String::from_utf8(out).expect("UTF-8")
     };
     assert_eq!(joined(6..7, r#"{"m":[1],"x":[]}"#, ""), r#"{"m":[1],"x":[]}"#);
     assert_eq!(joined(6..7, r#"{"m":[1]}"#, "8,9"), r#"{"m":[8,9,1]}"#);
     assert_eq!(joined(6..6, r#"{"m":[]}"#, "8,9"), r#"{"m":[8,9]}"#);
+    assert_eq!(joined(6..7, r#"{"m":[1]}"#, "8,9  7 "), r#"{"m":[8,9,7,1]}"#, "parts may be empty");
 }
 
 #[test]

@@ -423,14 +423,32 @@ impl Endpoint {
         }
     }
 
-    /// Appends a whole body to `out`: `body` with `history` before the elements of its list, which stand at `list`. `history`
-    /// is elements with commas between them, as [`encode`](Self::encode) and [`encode_reply`](Self::encode_reply) write them.
-    pub fn join(body: &[u8], list: Range<usize>, history: &[u8], out: &mut Vec<u8>) {
+    /// What a server that is asked through this may say again and nobody is to read.
+    pub fn secrets(&self) -> &KnownSecrets {
+        &self.secrets
+    }
+
+    /// Appends a whole body to `out`: `body` with `history` before the elements of its list, which stand at `list`. Each part
+    /// of `history` is none, one or several elements with commas between them, as [`encode`](Self::encode) and
+    /// [`encode_reply`](Self::encode_reply) write them; everything is copied once.
+    pub fn join<'h>(
+        body: &[u8],
+        list: Range<usize>,
+        history: impl Iterator<Item = &'h [u8]> + Clone,
+        out: &mut Vec<u8>,
+    ) {
         let (head, rest) = body.split_at(list.start);
-        out.reserve(body.len() + history.len() + 1);
+        out.reserve(body.len() + history.clone().map(|part| part.len() + 1).sum::<usize>());
         out.extend_from_slice(head);
-        out.extend_from_slice(history);
-        if !history.is_empty() && !list.is_empty() {
+        let mut is_behind = false;
+        for part in history.filter(|part| !part.is_empty()) {
+            if is_behind {
+                out.push(b',');
+            }
+            out.extend_from_slice(part);
+            is_behind = true;
+        }
+        if is_behind && !list.is_empty() {
             out.push(b',');
         }
         out.extend_from_slice(rest);
