@@ -205,6 +205,7 @@ fn dataset(settings: &Settings, entries: Option<u64>) -> Json {
                 (Id::SystemColumn, "system_column"),
                 (Id::OutputLengthColumn, "output_length_column"),
                 (Id::Sampling, "sampling"),
+                (Id::OnTurnError, "on_turn_error"),
                 (Id::NoFixedSchedule, "ignore_timestamps"),
             ],
         );
@@ -253,7 +254,10 @@ fn dataset(settings: &Settings, entries: Option<u64>) -> Json {
     if let Some(entries) = entries {
         put(&mut out, "entries", entries);
     }
-    copy(&mut out, &[(Id::Seed, "random_seed"), (Id::Sampling, "sampling")]);
+    copy(
+        &mut out,
+        &[(Id::Seed, "random_seed"), (Id::Sampling, "sampling"), (Id::OnTurnError, "on_turn_error")],
+    );
     let default = settings.int_or_default(Id::Isl);
     let mut prompts = Map::new();
     if let Some(isl) = length(settings, [Id::Isl, Id::IslStddev, Id::IslShape], Some(default)) {
@@ -334,7 +338,7 @@ pub(crate) fn phase(settings: &Settings, plan: &PhasePlan) -> Json {
     let mut out = Map::new();
     put(&mut out, "name", plan.name.as_str());
     put(&mut out, "kind", plan.kind.name());
-    put(&mut out, "type", phase_type(&plan.pacing));
+    put(&mut out, "type", plan.pacing.name());
     if is_warmup {
         put(&mut out, "exclude_from_results", true);
     }
@@ -393,17 +397,6 @@ pub(crate) fn phase(settings: &Settings, plan: &PhasePlan) -> Json {
     }
     pacing(&mut out, settings, &plan.pacing);
     Json::Object(out)
-}
-
-const fn phase_type(pacing: &Pacing) -> &'static str {
-    match pacing {
-        Pacing::Concurrency => "concurrency",
-        Pacing::Rate { arrival: Arrival::Constant, .. } => "constant",
-        Pacing::Rate { arrival: Arrival::Poisson, .. } => "poisson",
-        Pacing::Rate { arrival: Arrival::Gamma { .. }, .. } => "gamma",
-        Pacing::FixedSchedule { .. } => "fixed_schedule",
-        Pacing::UserCentric { .. } => "user_centric",
-    }
 }
 
 /// What the type of a phase has of its own.

@@ -313,7 +313,7 @@ options! {
     Seed(&["random-seed"], "/random_seed", count(0, u64::MAX), Default::Said("drawn, printed and recorded"), Group::Dataset,
         "Seed of every draw of the run.");
     InputFile(&["input-file"], "dataset.path", Kind::Path, Default::Absent, Group::Dataset,
-        "File of your own prompts, JSONL; packed with gzip or zstd, too. `-` is standard input.");
+        "File of your own prompts: JSONL, or a JSON list, CSV or Parquet; any of them packed with gzip or zstd. `-` is standard input.");
     DatasetFormat(&["custom-dataset-type"], "dataset.format", Kind::Choice {
             words: &["single_turn", "multi_turn", "mooncake_trace", "bailian_trace", "burst_gpt_trace", "raw_payload", "inputs_json",
                 "sharegpt", "chat"],
@@ -560,7 +560,8 @@ options! {
     CacheBlockSize(&["cache-block-size"], "artifacts.cache_block_size", count(1, 1_000_000), Default::Is("16"), Group::Output,
         "Tokens of a block of the server's prefix cache, for --dry-run and --cache-ledger: 16 is vLLM's own, 1 is SGLang's.");
     DryRun(&["dry-run"], "", Kind::Bool, Default::Is("false"), Group::Output,
-        "Make all that would be sent and tell what it is (requests, lengths, arrivals, repeats, what a prefix cache would find) without          sending anything or making a connection; also in dry_run.json, and the bodies in dry_run_inputs.json.") no_env();
+        "Make all that would be sent and tell what it is (requests, lengths, arrivals, repeats, what a prefix cache would find) without \
+         sending anything or making a connection; also in dry_run.json, and the bodies in dry_run_inputs.json.") no_env();
     DryRunFormat(&["dry-run-format"], "", Kind::Choice { words: &["text", "json"], later: &[] }, Default::Is("text"), Group::Output,
         "What a dry run prints. Needs --dry-run.") no_env();
 

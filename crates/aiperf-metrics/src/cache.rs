@@ -57,7 +57,7 @@ impl CacheLedger {
         if let Some(facts) = expected {
             let sums = &mut self.expected;
             sums.requests += 1;
-            sums.facts.add(facts);
+            sums.facts += *facts;
             sums.told_prompt_tokens += prompt;
             sums.told_cached_tokens += cached;
         }
@@ -70,7 +70,7 @@ impl CacheLedger {
         self.prompt_tokens += other.prompt_tokens;
         self.cached_tokens += other.cached_tokens;
         self.expected.requests += other.expected.requests;
-        self.expected.facts.add(&other.expected.facts);
+        self.expected.facts += other.expected.facts;
         self.expected.told_prompt_tokens += other.expected.told_prompt_tokens;
         self.expected.told_cached_tokens += other.expected.told_cached_tokens;
     }
@@ -98,8 +98,8 @@ impl ExpectedSums {
     }
 }
 
-impl CacheFacts {
-    fn add(&mut self, other: &Self) {
+impl std::ops::AddAssign for CacheFacts {
+    fn add_assign(&mut self, other: Self) {
         self.prompt += other.prompt;
         self.cached += other.cached;
         self.warmup += other.warmup;

@@ -3,13 +3,11 @@
 //!
 //! Over all requests that order makes no difference, but for those that were in flight together.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
-
 use aiperf_metrics::CacheFacts;
 use aiperf_tokens::block_hashes;
 use rustc_hash::FxHashMap;
 
-use crate::prefix_cache::{Found, PrefixCache};
+use crate::prefix_cache::{PrefixCache, body_hash};
 use crate::prompt_ids::PromptIds;
 
 /// Bodies that are remembered, so that they need not be encoded when they are sent again.
@@ -21,7 +19,7 @@ pub(crate) struct CacheLedgers {
     prompts: PromptIds,
     cache: PrefixCache,
     /// What is found of a body that was sent before, by a hash of it.
-    known: FxHashMap<u64, Found>,
+    known: FxHashMap<u64, CacheFacts>,
 }
 
 /// How a request went.
@@ -52,42 +50,29 @@ impl CacheLedgers {
         if self.cache.is_full() {
             return None;
         }
-        let mut hasher = DefaultHasher::new();
-        body.hash(&mut hasher);
-        let hash = hasher.finish();
+        let hash = body_hash(body);
         if went.reply.is_none()
             && let Some(found) = self.known.get(&hash)
         {
-            return Some(facts(*found));
+            return Some(*found);
         }
         let sequences = self.prompts.of(body);
         if sequences.is_empty() {
             return None;
         }
-        let block = self.cache.block();
-        let mut found = Found::default();
-        for ids in &sequences {
-            found += self.cache.send(ids.len(), block_hashes(ids, block), went.is_warmup, went.is_prefilled);
-        }
+        let (found, again) = self.cache.send_all(&sequences, None, went.is_warmup, went.is_prefilled);
         if went.is_prefilled {
-            let whole: u64 = sequences.iter().map(|ids| (ids.len() / block * block) as u64).sum();
-            let warmup = if went.is_warmup { whole } else { found.warmup };
             if self.known.len() < REMEMBERED {
-                self.known
-                    .insert(hash, Found { prompt: found.prompt, cached: whole, warmup, with_replies: whole });
+                self.known.insert(hash, again);
             }
             if let (Some(reply), Some(mut ids)) = (went.reply, sequences.into_iter().next()) {
                 self.prompts.reply(reply, &mut ids);
-                self.cache.decode(block_hashes(&ids, block));
+                let hashes = block_hashes(&ids, self.cache.block());
+                self.cache.decode(hashes);
             }
         }
-        Some(facts(found))
+        Some(found)
     }
-}
-
-const fn facts(found: Found) -> CacheFacts {
-    let Found { prompt, cached, warmup, with_replies } = found;
-    CacheFacts { prompt, cached, warmup, with_replies }
 }
 
 #[cfg(test)]

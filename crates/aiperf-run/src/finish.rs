@@ -169,9 +169,9 @@ pub(crate) fn finish(run: Finished<'_>) -> RunEnd {
     }
     // Of records that are not whole, or of none, there are no columns.
     let has_columns = plan.artifacts.parquet
-        && written
-            .iter()
-            .any(|(label, path)| label == "Records" && fs::metadata(path).is_ok_and(|m| m.len() > 0));
+        && written.iter().any(|(_, path)| {
+            *path == folder.records_jsonl() && fs::metadata(path).is_ok_and(|m| m.len() > 0)
+        });
     let incomplete = problems.first().map(ToString::to_string);
     let rows = told_rows(plan, workload);
     let mut report = Report {

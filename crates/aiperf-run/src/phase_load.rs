@@ -1,7 +1,7 @@
 //! The load of a phase as its plan, its records and its shards tell it.
 
 use aiperf_core::exchange::Exchange;
-use aiperf_core::plan::{Arrival, Pacing, PhaseKind, PhasePlan, RatePlan, RateShape};
+use aiperf_core::plan::{Pacing, PhaseKind, PhasePlan, RatePlan, RateShape};
 use aiperf_core::ticket::Ticket;
 use aiperf_core::time::ClockAnchor;
 use aiperf_metrics::{
@@ -106,18 +106,6 @@ fn peak_rate(pacing: &Pacing) -> Option<f64> {
     }
 }
 
-/// What starts the sessions of a phase, in the word of a configuration file.
-pub(crate) const fn pacing_name(pacing: &Pacing) -> &'static str {
-    match pacing {
-        Pacing::Concurrency => "concurrency",
-        Pacing::Rate { arrival: Arrival::Constant, .. } => "constant",
-        Pacing::Rate { arrival: Arrival::Poisson, .. } => "poisson",
-        Pacing::Rate { arrival: Arrival::Gamma { .. }, .. } => "gamma",
-        Pacing::FixedSchedule { .. } => "fixed_schedule",
-        Pacing::UserCentric { .. } => "user_centric",
-    }
-}
-
 /// The clock of a run that began at `start`, now that it is over.
 pub(crate) fn clock(start: &ClockAnchor) -> ClockHealth {
     ClockHealth {
@@ -129,6 +117,8 @@ pub(crate) fn clock(start: &ClockAnchor) -> ClockHealth {
 
 #[cfg(test)]
 mod tests {
+    use aiperf_core::plan::Arrival;
+
     use super::*;
     use crate::ended_toys::ended;
     use aiperf_core::exchange::ReadMark;

@@ -3,32 +3,14 @@
 //! A prompt's blocks are in it once the prompt was sent. So over any requests what is found is all blocks less the different
 //! ones, in whatever order they come; only what several of them send at the same moment is found later on a real server.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use aiperf_metrics::CacheFacts;
+use aiperf_tokens::marked_block_hashes;
 use rustc_hash::FxHashSet;
 
 /// Most hashes that are kept: three sets of 8 bytes each and their slack, 300 MB and a half more while one grows.
 const MOST: usize = (1 << 25) / 8 * 7;
-
-/// What was found of a prompt, tokens.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Found {
-    /// Of the prompt.
-    pub prompt: u64,
-    /// Found.
-    pub cached: u64,
-    /// Of these, in blocks that a warm-up brought.
-    pub warmup: u64,
-    /// Found where blocks of answers are kept too.
-    pub with_replies: u64,
-}
-
-impl std::ops::AddAssign for Found {
-    fn add_assign(&mut self, other: Self) {
-        self.prompt += other.prompt;
-        self.cached += other.cached;
-        self.warmup += other.warmup;
-        self.with_replies += other.with_replies;
-    }
-}
 
 /// See the module.
 #[derive(Debug)]
@@ -71,6 +53,25 @@ impl PrefixCache {
         self.is_full
     }
 
+    /// The prompts of a request are sent, as ids: what is found of them, and what is found when all of it is sent once more. From the
+    /// place in `mark` on, ids are those of the session that it names, whatever they are. See [`Self::send`] for the rest.
+    pub(crate) fn send_all(
+        &mut self,
+        prompts: &[Vec<u32>],
+        mark: Option<(usize, u64)>,
+        is_warmup: bool,
+        is_kept: bool,
+    ) -> (CacheFacts, CacheFacts) {
+        let block = self.block;
+        let (mut found, mut whole) = (CacheFacts::default(), 0);
+        for ids in prompts {
+            found += self.send(ids.len(), marked_block_hashes(ids, block, mark), is_warmup, is_kept);
+            whole += (ids.len() / block * block) as u64;
+        }
+        let warmup = if is_warmup { whole } else { found.warmup };
+        (found, CacheFacts { prompt: found.prompt, cached: whole, warmup, with_replies: whole })
+    }
+
     /// A prompt of `tokens` is sent, whose blocks have these hashes: looks for it, then keeps it if the server got so far.
     pub(crate) fn send(
         &mut self,
@@ -78,11 +79,11 @@ impl PrefixCache {
         hashes: impl Iterator<Item = u64>,
         is_warmup: bool,
         is_kept: bool,
-    ) -> Found {
+    ) -> CacheFacts {
         self.hashes.clear();
         self.hashes.extend(hashes);
         let block = self.block as u64;
-        let mut found = Found { prompt: tokens as u64, ..Found::default() };
+        let mut found = CacheFacts { prompt: tokens as u64, ..CacheFacts::default() };
         let mut is_known = true;
         for hash in &self.hashes {
             let is_warm = self.warmup.contains(hash);
@@ -136,6 +137,13 @@ impl PrefixCache {
     }
 }
 
+/// What a body is known again by.
+pub(crate) fn body_hash(body: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    body.hash(&mut hasher);
+    hasher.finish()
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
@@ -145,7 +153,7 @@ mod tests {
 
     use super::*;
 
-    fn send(cache: &mut PrefixCache, ids: &[u32], is_warmup: bool) -> Found {
+    fn send(cache: &mut PrefixCache, ids: &[u32], is_warmup: bool) -> CacheFacts {
         let block = cache.block();
         cache.send(ids.len(), block_hashes(ids, block), is_warmup, true)
     }
@@ -153,7 +161,8 @@ mod tests {
     #[test]
     fn a_prompt_is_found_as_far_as_one_before_had_the_same_blocks() {
         let mut cache = PrefixCache::new(4);
-        let found = |prompt, cached, warmup, with_replies| Found { prompt, cached, warmup, with_replies };
+        let found =
+            |prompt, cached, warmup, with_replies| CacheFacts { prompt, cached, warmup, with_replies };
         assert_eq!(send(&mut cache, &[1, 2, 3, 4, 5, 6], true), found(6, 0, 0, 0));
         assert_eq!(send(&mut cache, &[1, 2, 3, 4, 5, 6, 7, 8], false), found(8, 4, 4, 4));
         assert_eq!(send(&mut cache, &[1, 2, 3, 4, 5, 6, 7, 8, 9], false), found(9, 8, 4, 8));

@@ -167,7 +167,7 @@ pub fn rebuild(dir: &Path, force: bool, screen: Screen) -> Result<Rebuilt, RunEr
     let page = console::render(&report, console::EXPORT_WIDTH, false);
     write_whole(&targets[2], page.as_bytes())?;
     // Columns that could not be written take no other file with them.
-    columns?;
+    let problem = problem.or(columns.err());
     let console = match screen.width {
         Some(width) => console::render(&report, width, screen.colour),
         None => page,

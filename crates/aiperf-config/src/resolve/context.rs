@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use aiperf_core::plan::{CacheBustPlan, MarkerTarget, PhaseKind, PhasePlan, PrefixPlan, VerifyLengths};
+use aiperf_core::plan::{
+    CacheBustPlan, FileFormat, MarkerTarget, PhaseKind, PhasePlan, PrefixPlan, VerifyLengths,
+};
 
 use super::Resolver;
 use crate::error::ConfigError;
@@ -11,9 +13,6 @@ use crate::yaml::read_bounded;
 
 /// Largest file taken for a system prompt: about a million tokens, and each request in flight holds it.
 const MAX_SYSTEM_PROMPT_BYTES: u64 = 4 << 20;
-
-/// Forms whose rows give lengths, which texts are made to.
-const LENGTHS: [&str; 3] = ["mooncake_trace", "bailian_trace", "burst_gpt_trace"];
 
 /// The two ways to give a system message word for word.
 pub(super) const SYSTEM_PROMPTS: [Id; 2] = [Id::SystemPrompt, Id::SystemPromptFile];
@@ -38,9 +37,9 @@ impl Resolver<'_> {
 
     /// Whether anything is counted here at all: the lengths of prompts made here, or what is sent and answered.
     pub(super) fn counts_tokens(&self) -> bool {
-        let is_needed = |form: &str| LENGTHS.contains(&form) || form == "sharegpt";
-        let is_trace = self.settings.text(Id::DatasetFormat).is_some_and(is_needed);
-        !(self.settings.is_on(Id::ServerTokenCount) && self.settings.has(Id::InputFile)) || is_trace
+        let format = self.file_format();
+        let is_needed = format.gives_lengths() || format == FileFormat::ShareGpt;
+        !(self.settings.is_on(Id::ServerTokenCount) && self.settings.has(Id::InputFile)) || is_needed
     }
 
     pub(super) fn verify_lengths(&mut self) -> VerifyLengths {

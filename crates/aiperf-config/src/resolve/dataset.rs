@@ -77,6 +77,22 @@ const TRACE: &[Id] = &[
 ];
 
 impl Resolver<'_> {
+    /// The form of the file of prompts, as far as it is said.
+    pub(super) fn file_format(&self) -> FileFormat {
+        match self.settings.text(Id::DatasetFormat).unwrap_or_default() {
+            "raw_payload" => FileFormat::RawPayload,
+            "single_turn" => FileFormat::SingleTurn,
+            "multi_turn" => FileFormat::MultiTurn,
+            "mooncake_trace" => FileFormat::Mooncake,
+            "bailian_trace" => FileFormat::Bailian,
+            "burst_gpt_trace" => FileFormat::BurstGpt,
+            "inputs_json" => FileFormat::InputsJson,
+            "sharegpt" => FileFormat::ShareGpt,
+            "chat" => FileFormat::Chat,
+            _ => FileFormat::Detect,
+        }
+    }
+
     /// What becomes of the times and lengths of rows.
     fn replay(&mut self, format: FileFormat) -> ReplayPlan {
         if format.is_bodies() {
@@ -208,18 +224,7 @@ impl Resolver<'_> {
                 why: "prompts come from the file or are made here; change the type or drop the file",
             });
         }
-        let format = match self.settings.text(Id::DatasetFormat).unwrap_or_default() {
-            "raw_payload" => FileFormat::RawPayload,
-            "single_turn" => FileFormat::SingleTurn,
-            "multi_turn" => FileFormat::MultiTurn,
-            "mooncake_trace" => FileFormat::Mooncake,
-            "bailian_trace" => FileFormat::Bailian,
-            "burst_gpt_trace" => FileFormat::BurstGpt,
-            "inputs_json" => FileFormat::InputsJson,
-            "sharegpt" => FileFormat::ShareGpt,
-            "chat" => FileFormat::Chat,
-            _ => FileFormat::Detect,
-        };
+        let format = self.file_format();
         for id in SYNTHETIC {
             // Texts of a trace are cut from a corpus too.
             if *id == Id::Corpus && format.gives_lengths() {

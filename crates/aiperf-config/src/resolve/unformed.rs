@@ -15,8 +15,6 @@ use crate::yaml::read_bounded;
 const MAX_TEMPLATE_BYTES: u64 = 1 << 20;
 /// Templates that have a name.
 const NAMED: &[(&str, &str)] = &[("nv-embedqa", r#"{"text": {{ texts|tojson }}}"#)];
-/// Forms of data sets that are bodies.
-const BODIES: [&str; 2] = ["raw_payload", "inputs_json"];
 /// Extra inputs that AIPerf takes for what the two options say.
 pub(crate) const TEMPLATE_EXTRA: &str = "payload_template";
 pub(crate) const FIELD_EXTRA: &str = "response_field";
@@ -85,8 +83,7 @@ impl Resolver<'_> {
 
     /// Whether the data set has request bodies.
     pub(super) fn has_payloads(&self) -> bool {
-        self.settings.has(Id::InputFile)
-            && self.settings.text(Id::DatasetFormat).is_some_and(|format| BODIES.contains(&format))
+        self.settings.has(Id::InputFile) && self.file_format().is_bodies()
     }
 
     /// What `id` says, or an extra input of that name, which is none of the body's then; and where it is written.

@@ -126,6 +126,18 @@ impl Pacing {
     pub const fn is_closed_loop(&self) -> bool {
         matches!(self, Self::Concurrency)
     }
+
+    /// What starts sessions, as the type of a phase in a configuration file.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Concurrency => "concurrency",
+            Self::Rate { arrival: Arrival::Constant, .. } => "constant",
+            Self::Rate { arrival: Arrival::Poisson, .. } => "poisson",
+            Self::Rate { arrival: Arrival::Gamma { .. }, .. } => "gamma",
+            Self::FixedSchedule { .. } => "fixed_schedule",
+            Self::UserCentric { .. } => "user_centric",
+        }
+    }
 }
 
 /// Arrivals per second over the time of a phase.

@@ -1,9 +1,9 @@
 //! Looks at each request of a dry run: its lengths, its bytes, whether it was sent before, and what a prefix cache finds of it.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use aiperf_core::plan::{PhaseKind, PhasePlan};
+use aiperf_metrics::CacheFacts;
 use aiperf_net::Endpoint;
 use aiperf_report::dry_run::{ArrivalCurve, Bound, CacheForecast, LengthCounts, PhaseForecast, Repeats};
 use aiperf_tokens::marked_block_hashes;
@@ -17,8 +17,7 @@ use crate::error::RunError;
 use crate::filler;
 use crate::history::History;
 use crate::phase::Starts;
-use crate::phase_load::pacing_name;
-use crate::prefix_cache::{Found, PrefixCache};
+use crate::prefix_cache::{PrefixCache, body_hash};
 use crate::prepare::{Composer, Prepared, Sessions};
 use crate::prompt_ids::PromptIds;
 
@@ -46,7 +45,7 @@ struct Seen {
     /// A warm-up has sent it.
     warmup: bool,
     /// What was found of it, were it sent once more.
-    again: Option<Found>,
+    again: Option<CacheFacts>,
 }
 
 /// See the module.
@@ -72,7 +71,7 @@ struct Told {
     body_bytes: u64,
     arrivals: ArrivalCurve,
     repeats: Repeats,
-    found: Found,
+    found: CacheFacts,
     known: u64,
     unknown: u64,
     pacing: &'static str,
@@ -114,7 +113,7 @@ impl Look {
     pub(super) fn begin_phase(&mut self, plan: &PhasePlan, starts: &Starts, base: u64) {
         self.sessions = filler::sessions(plan, starts, base);
         self.is_warmup = plan.kind == PhaseKind::Warmup;
-        self.told = Told { pacing: pacing_name(&plan.pacing), ..Told::default() };
+        self.told = Told { pacing: plan.pacing.name(), ..Told::default() };
     }
 
     /// What there was in the phase.
@@ -163,15 +162,12 @@ impl Look {
     }
 
     /// Notes a request whose whole body is known, and gives what was found of it when it was sent before.
-    fn note(&mut self, body: &[u8]) -> (u64, Option<Found>) {
-        let mut hasher = DefaultHasher::new();
-        body.hash(&mut hasher);
-        let hash = hasher.finish();
+    fn note(&mut self, body: &[u8]) -> (u64, Option<CacheFacts>) {
+        let hash = body_hash(body);
         let (phase, is_warmup) = (self.phase, self.is_warmup);
-        let is_new = !self.seen.contains_key(&hash);
         let seen = self.seen.entry(hash).or_insert(Seen { phase, times: 0, warmup: is_warmup, again: None });
         let repeats = &mut self.told.repeats;
-        if seen.phase != phase || is_new {
+        if seen.phase != phase || seen.times == 0 {
             (seen.phase, seen.times) = (phase, 0);
             repeats.distinct += 1;
             repeats.in_warmup += u64::from(seen.warmup && !is_warmup);
@@ -184,7 +180,13 @@ impl Look {
     }
 
     /// What the cache finds of a prompt.
-    fn search(&mut self, talk: &mut Talk, turn: usize, body: &Bytes, known: Option<(u64, Option<Found>)>) {
+    fn search(
+        &mut self,
+        talk: &mut Talk,
+        turn: usize,
+        body: &Bytes,
+        known: Option<(u64, Option<CacheFacts>)>,
+    ) {
         let Some(prompts) = &self.setup.prompts else { return };
         let is_remembered = talk.prepared.is_remembered(turn);
         if let Some((_, Some(again))) = known
@@ -210,20 +212,13 @@ impl Look {
             talk.parted = before.as_deref().map(same);
         }
         let mark = talk.parted.filter(|_| known.is_none()).map(|place| (place, talk.number));
-        let block = self.setup.cache.block();
-        let mut found = Found::default();
-        for ids in &sequences {
-            let hashes = marked_block_hashes(ids, block, mark);
-            found += self.setup.cache.send(ids.len(), hashes, self.is_warmup, true);
-        }
+        let (found, again) = self.setup.cache.send_all(&sequences, mark, self.is_warmup, true);
         self.told.found += found;
         self.told.known += 1;
         if let Some((hash, _)) = known
             && let Some(seen) = self.seen.get_mut(&hash)
         {
-            let whole: u64 = sequences.iter().map(|ids| (ids.len() / block * block) as u64).sum();
-            let warmup = if self.is_warmup { whole } else { found.warmup };
-            seen.again = Some(Found { prompt: found.prompt, cached: whole, warmup, with_replies: whole });
+            seen.again = Some(again);
         }
         if is_remembered && let Some(ids) = sequences.into_iter().next() {
             self.decode(talk, turn, &ids, mark);

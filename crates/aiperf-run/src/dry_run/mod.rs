@@ -6,7 +6,7 @@ mod tell;
 mod walk;
 
 use aiperf_core::plan::{PhaseKind, PhasePlan};
-use aiperf_report::dry_run::{DryRun, PhaseForecast, json, text};
+use aiperf_report::dry_run::{Bound, DryRun, PhaseForecast, json, text};
 use aiperf_tokens::Tokenizer;
 
 use crate::artifacts::{Folder, InputsFile, write_whole};
@@ -130,12 +130,13 @@ fn notes_of(
              have begun when the last request is sent"
         ));
     }
-    if walked.is_all_of_it_unknown {
+    // Nothing but time ends it.
+    if walked.bound == Bound::OnePass {
         notes.push(format!(
             "phase {name} is ended by time, and how many requests fit into it the server decides: looked at are as many sessions as there are conversations"
         ));
     }
-    if phase.kind == PhaseKind::Warmup && walked.is_all_of_it_unknown {
+    if phase.kind == PhaseKind::Warmup && walked.bound == Bound::OnePass {
         notes.push(format!(
             "how many sessions phase {name} uses up decides with which conversation the phase behind it begins"
         ));

@@ -39,8 +39,6 @@ pub(super) struct Walked {
     pub bound: Bound,
     /// The cap on requests came first.
     pub is_cut: bool,
-    /// Nothing but time ends it, and answers decide how many requests that is.
-    pub is_all_of_it_unknown: bool,
 }
 
 /// See the module.
@@ -158,12 +156,7 @@ impl<'a> Walk<'a> {
                 }
             }
         }
-        Ok(Walked {
-            sessions: sent.sessions,
-            bound: self.bound(),
-            is_cut: sent.requests == sent.most,
-            is_all_of_it_unknown: self.bound() == Bound::OnePass,
-        })
+        Ok(Walked { sessions: sent.sessions, bound: self.bound(), is_cut: sent.requests == sent.most })
     }
 
     fn is_in_time(&self, at_ns: u64) -> bool {
