@@ -134,7 +134,7 @@ impl First {
             groups: 0,
             all_ids: 0,
             prefix_hits: 0,
-            fits: Fits::default(),
+            fits: Fits::new(block_size),
             sessions: Sessions::default(),
             alone: 0,
             is_timed: None,
@@ -247,15 +247,13 @@ impl First {
         {
             self.findings.remove(Kind::NoLength);
         }
-        let asks = [Kind::TooManyIds, Kind::FewIds].map(|kind| self.findings.get(kind).cloned());
-        if let Some((size, fit)) = self.fits.better_than(self.block_size)
-            && let Some(finding) = asks.iter().flatten().next()
+        let line_of = |kind| self.findings.get(kind).map(|finding| finding.lines[0]);
+        if let Some((size, fit)) = self.fits.better()
+            && let Some(line) = line_of(Kind::TooManyIds).or_else(|| line_of(Kind::FewIds))
         {
-            let (given, rows) = (self.block_size, self.fits.rows);
-            let own = self.fits.of(given);
-            let line = finding.lines[0];
+            let Fits { rows, given, of_given, .. } = self.fits;
             self.findings.add(Kind::BlockSize, line, || {
-                format!("{size} fits {fit} of the {rows} rows with ids, {given} fits {own}")
+                format!("{size} fits {fit} of the {rows} rows with ids, {given} fits {of_given}")
             });
         }
         let conversations = self.sessions.len() + self.alone;
@@ -310,22 +308,25 @@ impl Second {
 struct Fits {
     rows: u64,
     of_sizes: [u64; SIZES.len()],
+    /// The size that was asked for, which may be none of the usual ones, and the rows that it fits.
+    given: u64,
+    of_given: u64,
     /// Sizes that fit all rows, the last block having an id.
     least: u64,
     most: u64,
 }
 
-impl Default for Fits {
-    fn default() -> Self {
-        Self { rows: 0, of_sizes: [0; SIZES.len()], least: 1, most: u64::MAX }
-    }
-}
-
 impl Fits {
+    fn new(given: u64) -> Self {
+        Self { rows: 0, of_sizes: [0; SIZES.len()], given, of_given: 0, least: 1, most: u64::MAX }
+    }
+
     fn add(&mut self, input: u64, ids: u64) {
+        let fits = |size: u64| u64::from((input / size..=input.div_ceil(size)).contains(&ids));
         self.rows += 1;
+        self.of_given += fits(self.given);
         for (fit, size) in self.of_sizes.iter_mut().zip(SIZES) {
-            *fit += u64::from((input / size..=input.div_ceil(size)).contains(&ids));
+            *fit += fits(size);
         }
         self.least = self.least.max(input.div_ceil(ids));
         if ids > 1 {
@@ -333,25 +334,16 @@ impl Fits {
         }
     }
 
-    /// Rows that `size` fits, as far as known: sizes that are no usual ones are known to fit all rows or not.
-    fn of(&self, size: u64) -> u64 {
-        match SIZES.iter().position(|s| *s == size) {
-            Some(at) => self.of_sizes[at],
-            None if (self.least..=self.most).contains(&size) => self.rows,
-            None => 0,
-        }
-    }
-
-    /// A size that fits more rows than `given`, and how many.
-    fn better_than(&self, given: u64) -> Option<(u64, u64)> {
-        let usual = SIZES.into_iter().map(|size| (size, self.of(size)));
+    /// A size that fits more rows than the given one, and how many.
+    fn better(&self) -> Option<(u64, u64)> {
+        let usual = SIZES.into_iter().zip(self.of_sizes);
         // The roundest of those that fit all.
         let span = self.least..=self.most;
         let round = [1000, 100, 50, 10, 1].into_iter().map(|unit| self.least.next_multiple_of(unit));
         let other = round.filter(|size| span.contains(size)).map(|size| (size, self.rows)).next();
         usual
             .chain(other)
-            .filter(|(_, fit)| *fit > self.of(given))
+            .filter(|(_, fit)| *fit > self.of_given)
             .max_by(|a, b| a.1.cmp(&b.1).then(b.0.cmp(&a.0)))
     }
 }

@@ -103,6 +103,12 @@ fn blocks_that_do_not_fit() {
     assert_eq!(told[1].example, "30 fits 1 of the 1 rows with ids, 32 fits 0");
     let told = of(&[ids(4), ids(4)], 512).findings.list();
     assert_eq!(told[1].example, "16 fits 2 of the 2 rows with ids, 512 fits 0");
+    // A size that no other trace has fits all rows but one; 64 fits the short row by chance.
+    let of_48 = |tokens: u64, n: u64| json!({"input_length": tokens, "output_length": 3, "hash_ids": (0..n).collect::<Vec<_>>()});
+    let told = of(&[of_48(480, 10), of_48(40, 1), of_48(480, 9)], 48);
+    assert_eq!(kinds(&told), [(Kind::FewIds, 1, vec![3])]);
+    let told = of(&[of_48(480, 10), of_48(480, 10), of_48(40, 1)], 60).findings.list();
+    assert_eq!(told[1].example, "50 fits 3 of the 3 rows with ids, 60 fits 1");
 }
 
 #[test]
