@@ -26,19 +26,27 @@ pub fn for_terminal(text: &str, max_chars: usize) -> String {
 
 /// The candidate nearest to `word` by edit distance, if it is near enough to be a slip of the hand.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let word: Vec<char> = word.chars().flat_map(char::to_lowercase).collect();
+    let word = lower(word);
     let limit = (word.len() / 3).max(1) + 1;
     candidates
         .into_iter()
-        .map(|c| (edit_distance(&word, c), c))
+        .map(|c| (distance(&word, &lower(c)), c))
         .filter(|(d, _)| *d <= limit)
         .min_by_key(|(d, _)| *d)
         .map(|(_, c)| c)
 }
 
-/// Edit distance in which swapping two neighbours is one step (optimal string alignment).
-fn edit_distance(a: &[char], b: &str) -> usize {
-    let b: Vec<char> = b.chars().flat_map(char::to_lowercase).collect();
+/// Edit distance of two words, upper and lower case being the same: letters put in, left out or replaced, and neighbours that
+/// changed places, each one step (optimal string alignment).
+pub fn edit_distance(a: &str, b: &str) -> usize {
+    distance(&lower(a), &lower(b))
+}
+
+fn lower(word: &str) -> Vec<char> {
+    word.chars().flat_map(char::to_lowercase).collect()
+}
+
+fn distance(a: &[char], b: &[char]) -> usize {
     let width = b.len() + 1;
     let mut rows = vec![0usize; (a.len() + 1) * width];
     for (j, cell) in rows.iter_mut().take(width).enumerate() {
@@ -58,6 +66,16 @@ fn edit_distance(a: &[char], b: &str) -> usize {
         }
     }
     rows[a.len() * width + b.len()]
+}
+
+/// What a JSON parser said, without " at line N column M" behind it: for texts whose place is told in another way.
+pub fn without_place(said: &str) -> &str {
+    let is_place = |place: &str| {
+        place.split_once(" column ").is_some_and(|(line, column)| {
+            [line, column].iter().all(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+        })
+    };
+    said.rsplit_once(" at line ").filter(|(_, place)| is_place(place)).map_or(said, |(reason, _)| reason)
 }
 
 /// A whole number, or its digits, with a comma before each three from the end.
@@ -90,6 +108,31 @@ mod tests {
         assert_eq!(nearest("--concurency", flags), Some("--concurrency"));
         assert_eq!(nearest("--ilS", flags), Some("--isl"));
         assert_eq!(nearest("--frobnicate", flags), None);
+    }
+
+    #[test]
+    fn steps_between_words() {
+        for (a, b, steps) in [
+            ("hashids", "hashids", 0),
+            ("hashid", "HashIds", 1),
+            ("lenght", "length", 1),
+            ("delayed", "delay", 2),
+            ("", "abc", 3),
+        ] {
+            assert_eq!((edit_distance(a, b), edit_distance(b, a)), (steps, steps), "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn the_place_is_taken_off_and_nothing_else() {
+        assert_eq!(without_place("expected value at line 1 column 12"), "expected value");
+        assert_eq!(
+            without_place("no \"a at line 3 column 4\" at line 1 column 2"),
+            "no \"a at line 3 column 4\""
+        );
+        for said in ["", "unknown name \"x at line \"", "it stops at line 3", "a at line  column 4"] {
+            assert_eq!(without_place(said), said);
+        }
     }
 
     #[test]

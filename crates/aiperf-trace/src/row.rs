@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use aiperf_core::text::{for_terminal, nearest};
+use aiperf_core::text::{edit_distance, for_terminal, nearest, without_place};
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -76,9 +76,7 @@ impl Row {
         let mut json = serde_json::Deserializer::from_str(text);
         let given = json.deserialize_any(Fields(self)).and_then(|given| json.end().map(|()| given));
         let given = given.map_err(|e| {
-            let said = e.to_string();
-            let (reason, _) = said.rsplit_once(" at line ").unwrap_or((&said, ""));
-            format!("column {}: {}", e.column(), for_terminal(reason, 120))
+            format!("column {}: {}", e.column(), for_terminal(without_place(&e.to_string()), 120))
         })?;
         self.check(given);
         Ok(())
@@ -193,7 +191,7 @@ impl Row {
             // 'group_id' is no slip of 'session_id': only what is nearly the same is taken for a slip.
             let meant = nearest(&name, free).filter(|key| {
                 let plain = |s: &str| s.chars().filter(char::is_ascii_alphanumeric).collect::<String>();
-                plain(key) == plain(&name) || distance_is_small(&plain(key), &plain(&name))
+                edit_distance(&plain(key), &plain(&name)) <= 1
             });
             if let Some(meant) = meant {
                 let told = format!("'{}' is read over; '{meant}' may be meant", for_terminal(&key, SHOWN));
@@ -203,17 +201,6 @@ impl Row {
             }
         }
     }
-}
-
-/// One letter too many, too few, wrong, or two changed over.
-fn distance_is_small(a: &str, b: &str) -> bool {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    let front = a.iter().zip(&b).take_while(|(x, y)| x == y).count();
-    let back = a.iter().rev().zip(b.iter().rev()).take_while(|(x, y)| x == y).count();
-    let longer = a.len().max(b.len());
-    let middle = longer.saturating_sub(front + back);
-    let is_turned = a.len() == b.len() && middle == 2 && a[front] == b[front + 1] && a[front + 1] == b[front];
-    a.len().abs_diff(b.len()) <= 1 && middle <= 1 || is_turned
 }
 
 /// Reads an object into the row; gives which keys were there, `null` being absence.

@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 
 use aiperf_core::conversation::TextGroup;
+use aiperf_core::text::without_place;
 use serde_json::{Map, Value};
 
 use super::mooncake::Made;
@@ -169,9 +170,7 @@ pub(crate) fn broken(error: &serde_json::Error) -> Placed {
     if error.is_eof() {
         return (Some(error.column()), RowProblem::Truncated);
     }
-    let said = error.to_string();
-    let reason = said.rsplit_once(" at line ").map_or(said.as_str(), |(reason, _)| reason);
-    (Some(error.column()), RowProblem::Json { reason: reason.to_owned() })
+    (Some(error.column()), RowProblem::Json { reason: without_place(&error.to_string()).to_owned() })
 }
 
 /// Strings, or objects with a list of `contents` and perhaps a `name`; their texts in order, and the names of all if any has one.

@@ -1,5 +1,6 @@
 //! What the conversations are made of.
 
+use aiperf_core::text::without_place;
 use aiperf_rng::elementary::ln;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -294,8 +295,7 @@ impl Config {
             generation_params: Config,
         }
         let json = |e: serde_json::Error| {
-            let said = e.to_string();
-            let reason = said.rsplit_once(" at line ").map_or(said.as_str(), |(reason, _)| reason).to_owned();
+            let reason = without_place(&e.to_string()).to_owned();
             ConfigError::Json { line: e.line(), column: e.column(), reason }
         };
         let mut map: Map<String, Value> = serde_json::from_str(text).map_err(json)?;
