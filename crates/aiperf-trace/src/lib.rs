@@ -7,6 +7,7 @@ pub mod agentic;
 
 mod analyze;
 mod counts;
+mod delays;
 mod findings;
 mod lines;
 mod marks;
@@ -19,6 +20,7 @@ mod validate;
 
 pub use analyze::{Analysis, Schedule, analyze};
 pub use counts::Stats;
+pub use delays::{is_endless_delay, with_named_delays};
 pub use findings::{Finding, Findings, Kind, Severity};
 pub use lines::ReadError;
 pub use multiply::{Learning, Multiplier, Multipliers, multiplied_output};

@@ -7,6 +7,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::delays::{self, is_endless_delay, with_named_delays};
 use crate::findings::Kind;
 
 /// Most tokens of a request that a replay takes.
@@ -16,7 +17,7 @@ const HUGE: u64 = 1 << 21;
 /// Most characters of a value in a message.
 const SHOWN: usize = 40;
 /// Keys of a row.
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 13] = [
     "input_length",
     "text_input",
     "messages",
@@ -25,6 +26,7 @@ const KEYS: [&str; 12] = [
     "hash_ids",
     "timestamp",
     "delay",
+    "duration_e2e_ms",
     "session_id",
     "tools",
     "extra",
@@ -44,7 +46,7 @@ pub struct Row {
     pub ids: Vec<u64>,
     /// When to be sent, milliseconds.
     pub timestamp: Option<f64>,
-    /// Time since the answer of the turn before, milliseconds.
+    /// Time since the answer of the turn before, milliseconds; none where it is no number or never ends.
     pub delay: Option<f64>,
     /// The conversation that the row belongs to.
     pub session: Option<String>,
@@ -73,13 +75,25 @@ impl Row {
         self.clear();
         let text = std::str::from_utf8(line)
             .map_err(|e| format!("it is not UTF-8 from byte {} on", e.valid_up_to() + 1))?;
-        let mut json = serde_json::Deserializer::from_str(text);
-        let given = json.deserialize_any(Fields(self)).and_then(|given| json.end().map(|()| given));
+        let given = self.fields(text).or_else(|error| match with_named_delays(text) {
+            Cow::Owned(named) => {
+                self.clear();
+                self.fields(&named).map_err(|_| error)
+            }
+            Cow::Borrowed(_) => Err(error),
+        });
         let given = given.map_err(|e| {
             format!("column {}: {}", e.column(), for_terminal(without_place(&e.to_string()), 120))
         })?;
         self.check(given);
         Ok(())
+    }
+
+    /// Reads the object; which keys were there, as [`Self::check`] takes them.
+    fn fields(&mut self, text: &str) -> Result<u32, serde_json::Error> {
+        let mut json = serde_json::Deserializer::from_str(text);
+        let given = json.deserialize_any(Fields(self))?;
+        json.end().map(|()| given)
     }
 
     fn clear(&mut self) {
@@ -114,11 +128,16 @@ impl Row {
                     Some("a list of whole numbers of up to 64 bits")
                 }
             },
-            "timestamp" | "delay" => match time(raw) {
+            "timestamp" | "delay" | "duration_e2e_ms" => match time(raw) {
                 Some(ms) => {
-                    *(if key == "delay" { &mut self.delay } else { &mut self.timestamp }) = Some(ms);
+                    match key {
+                        "timestamp" => self.timestamp = Some(ms),
+                        "delay" => self.delay = Some(ms),
+                        _ => {}
+                    }
                     None
                 }
+                None if key == "delay" && is_endless(raw) => None,
                 None => Some("a number of milliseconds from 0 to 18446744073709"),
             },
             "session_id" => match value() {
@@ -217,17 +236,20 @@ impl<'de> Visitor<'de> for Fields<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<u32, A::Error> {
-        let (mut given, mut twice) = (0u32, None);
+        let (mut last, mut twice) = ([None::<&'de RawValue>; KEYS.len()], None);
         while let Some(Key(key)) = map.next_key::<Key<'de>>()? {
-            let raw = map.next_value::<&'de RawValue>()?.get();
+            let raw = map.next_value()?;
             let Some(at) = KEYS.iter().position(|k| *k == key) else {
                 self.0.unknown.push(key.into_owned());
                 continue;
             };
-            if given >> at & 1 == 1 {
+            if last[at].replace(raw).is_some() {
                 twice = Some(KEYS[at]);
             }
-            if raw != "null" {
+        }
+        let mut given = 0;
+        for (at, raw) in last.into_iter().enumerate() {
+            if let Some(raw) = raw.map(RawValue::get).filter(|raw| *raw != "null") {
                 given |= 1 << at;
                 self.0.field(at, raw);
             }
@@ -254,6 +276,12 @@ fn length(raw: &str) -> Option<u64> {
 fn time(raw: &str) -> Option<f64> {
     let ms: f64 = serde_json::from_str(raw).ok()?;
     (0.0..=18_446_744_073_709.0).contains(&ms).then_some(ms)
+}
+
+/// Whether a replay takes it for a delay which is none.
+fn is_endless(raw: &str) -> bool {
+    delays::name(raw).is_some()
+        || serde_json::from_str::<String>(raw).is_ok_and(|text| is_endless_delay(&text))
 }
 
 /// Appends the numbers of a list; whether a negative one is among them.
@@ -374,6 +402,49 @@ mod tests {
             assert_eq!(told(line), [(kind, words.to_owned())], "{line}");
         }
         assert_eq!(told(r#"{"input_length":5,"group_id":3,"is_restart":true,"turn":1}"#), []);
+    }
+
+    #[test]
+    fn times_that_a_replay_takes() {
+        for delay in ["NaN", "Infinity", "-Infinity", "1e999", "\"NaN\"", " NaN "] {
+            let row = read(&format!(r#"{{"input_length":5,"hash_ids":[7],"delay" :{delay},"timestamp":2}}"#));
+            let wanted = Row { input: Some(5), ids: vec![7], timestamp: Some(2.0), ..Row::default() };
+            assert_eq!(row, wanted, "{delay}");
+        }
+        let mut row = Row::default();
+        assert!(row.read(br#"{"input_length":5,"timestamp":NaN}"#).is_err());
+        assert!(row.read(br#"{"input_length":5,"delay":NaN,"timestamp":NaN}"#).is_err());
+        for (line, field) in [
+            (r#"{"input_length":5,"delay":"soon"}"#, "'delay'"),
+            (r#"{"input_length":5,"timestamp":"NaN"}"#, "'timestamp'"),
+            (r#"{"input_length":5,"duration_e2e_ms":-1}"#, "'duration_e2e_ms'"),
+        ] {
+            let told = told(line);
+            assert_eq!((told.len(), told[0].0), (1, Kind::WrongField), "{line}");
+            assert!(told[0].1.starts_with(field), "{told:?}");
+        }
+        let row = read(r#"{"input_length":5,"duration_e2e_ms":120.5}"#);
+        assert_eq!(row, Row { input: Some(5), ..Row::default() }, "it is no unknown key");
+    }
+
+    #[test]
+    fn of_a_key_given_twice_the_last_counts() {
+        let twice = |line: &str| {
+            let mut row = read(line);
+            let told: Vec<Kind> = row.problems.drain(..).map(|p| p.kind).collect();
+            (row, told)
+        };
+        let (row, told) =
+            twice(r#"{"input_length":"x","output_length":4,"input_length":6,"output_length":null}"#);
+        assert_eq!((row, told), (Row { input: Some(6), ..Row::default() }, vec![Kind::DoubleKey]));
+        let (row, told) =
+            twice(r#"{"input_length":5,"hash_ids":[-1],"hash_ids":[2],"session_id":7,"session_id":"a"}"#);
+        let wanted = Row { input: Some(5), ids: vec![2], session: Some("a".into()), ..Row::default() };
+        assert_eq!((row, told), (wanted, vec![Kind::DoubleKey]));
+        let (row, told) = twice(r#"{"input_length":5,"text_input":"a","input_length":null}"#);
+        assert_eq!((row, told), (Row::default(), vec![Kind::DoubleKey]));
+        let (_, told) = twice(r#"{"input_length":5,"payload":{"a":1},"input_length":null,"payload":null}"#);
+        assert_eq!(told, [Kind::DoubleKey, Kind::NoSource]);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 
 use aiperf_core::conversation::TextGroup;
 use aiperf_core::text::without_place;
+use aiperf_trace::{is_endless_delay, with_named_delays};
 use serde_json::{Map, Value};
 
 use super::mooncake::Made;
@@ -123,43 +124,9 @@ pub(super) fn read(line: &[u8]) -> Result<Value, Placed> {
     })
 }
 
-/// Texts that stand for pauses which are none.
-const ENDLESS: [&str; 3] = ["NaN", "Infinity", "-Infinity"];
-
-/// The line with a text for each pause that JSON cannot say.
-fn with_named_delays(line: &str) -> Cow<'_, str> {
-    const KEY: &str = "\"delay\"";
-    let (mut out, mut done) = (String::new(), 0);
-    for (at, _) in line.match_indices(KEY) {
-        // Inside of a text the quotes would be escaped.
-        let is_key = !line[..at].ends_with('\\');
-        let behind = &line[at + KEY.len()..];
-        let Some(value) = behind.trim_start().strip_prefix(':').map(str::trim_start).filter(|_| is_key)
-        else {
-            continue;
-        };
-        let token = &value[..value.find([',', '}']).unwrap_or(value.len())];
-        let token = token.trim_end();
-        let endless = match token {
-            _ if ENDLESS.contains(&token) => token,
-            _ if token.parse::<f64>().is_ok_and(f64::is_infinite) => "Infinity",
-            _ => continue,
-        };
-        let from = line.len() - value.len();
-        out.push_str(&line[done..from]);
-        out.extend(["\"", endless, "\""]);
-        done = from + token.len();
-    }
-    if done == 0 {
-        return Cow::Borrowed(line);
-    }
-    out.push_str(&line[done..]);
-    Cow::Owned(out)
-}
-
 /// A think time; one that is no number or never ends is none, which the second tells.
 pub(super) fn pause(value: &Value) -> Result<(Option<u64>, bool), RowProblem> {
-    if value.as_str().is_some_and(|text| ENDLESS.contains(&text)) {
+    if value.as_str().is_some_and(is_endless_delay) {
         return Ok((None, true));
     }
     time("delay", value).map(|ns| (Some(ns), false))
