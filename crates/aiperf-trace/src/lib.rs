@@ -17,6 +17,7 @@ mod row;
 mod sessions;
 mod shaped;
 mod validate;
+mod zipf;
 
 pub use analyze::{Analysis, Schedule, analyze};
 pub use counts::Stats;

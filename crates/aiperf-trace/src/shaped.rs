@@ -10,6 +10,8 @@ use std::io::{self, Write};
 use aiperf_rng::elementary::{exp, ln};
 use aiperf_rng::{Draws, Key, Stream};
 
+use crate::zipf::shares;
+
 /// Rows of a group that others may go on from.
 const KEPT: usize = 8;
 /// How fast a hit rate that was missed is made up for: the share of what is missing that the next row brings.
@@ -134,7 +136,7 @@ impl Shape {
         let stream = |name| -> Stream { key.purpose(name) };
         let [gaps, lengths, groups, chains] =
             ["trace.gap", "trace.lengths", "trace.group", "trace.chain"].map(stream);
-        let shares = shares(self.groups, self.skew);
+        let shares = shares(u64::from(self.groups), self.skew);
         let mut all: Vec<Group> = (0..self.groups).map(|_| Group::default()).collect();
         let mut made = Made::default();
         let (mut at_ms, mut next_id) = (0.0, 0u64);
@@ -209,18 +211,6 @@ impl Shape {
         ids.extend_from_slice(&before[..wanted.min(before.len())]);
         row.map_or(1, |row| row.depth + 1)
     }
-}
-
-/// Up to where in [0, 1) each group reaches.
-fn shares(groups: u32, skew: f64) -> Vec<f64> {
-    let weight = |k: u32| exp(-skew * ln(f64::from(k)));
-    let total: f64 = (1..=groups).map(weight).sum();
-    let mut reached = 0.0;
-    let shares = (1..=groups).map(|k| {
-        reached += weight(k) / total;
-        reached
-    });
-    shares.collect()
 }
 
 /// A line of Mooncake's form; the time in milliseconds, to a microsecond.

@@ -2,11 +2,12 @@
 
 use std::fmt::Write as _;
 
-use aiperf_rng::elementary::{exp, ln};
+use aiperf_rng::elementary::ln;
 use aiperf_rng::numpy::Pcg64;
 
 use super::config::{Config, LogNormal};
 use super::layout::{Layout, MOST_OWN_BLOCKS};
+use crate::zipf::shares;
 
 /// Tries to draw a length within its bounds.
 const TRIES: u32 = 100;
@@ -158,17 +159,6 @@ enum Next {
 impl<'a> Maker<'a> {
     fn new(config: &'a Config, seed: u64) -> Self {
         let groups = config.cache.layer1_5_groups;
-        let weights = (1..=groups.num_groups).map(|k| exp(-groups.zipf_alpha * ln(k as f64)));
-        let mut sums: Vec<f64> = weights
-            .scan(0.0, |sum, weight| {
-                *sum += weight;
-                Some(*sum)
-            })
-            .collect();
-        let all = sums.last().copied().unwrap_or(1.0);
-        for sum in &mut sums {
-            *sum /= all;
-        }
         let mut new_tokens = config.new_tokens_per_turn.lengths;
         let (mu, sigma) = new_tokens.logs();
         let bias = config.new_tokens_per_turn.bias;
@@ -177,7 +167,7 @@ impl<'a> Maker<'a> {
             config,
             rng: Pcg64::new(seed),
             layout: Layout::new(config),
-            groups: sums,
+            groups: shares(groups.num_groups, groups.zipf_alpha),
             next_index: 0,
             new_tokens,
             least_output: config.least_output(),
