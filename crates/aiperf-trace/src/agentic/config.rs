@@ -7,6 +7,9 @@ use serde_json::{Map, Value};
 
 use super::layout::{MOST_GROUP_BLOCKS, MOST_GROUPS};
 
+/// Most tokens of a context: far beyond all that is served, and far from where sums of them would end.
+const MOST_TOKENS: u64 = 1 << 40;
+
 /// A log-normal distribution by mean and median: μ = ln(median), σ = √(2 ln(mean / median)).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct LogNormal {
@@ -230,6 +233,13 @@ impl Default for Groups {
     }
 }
 
+impl Cache {
+    /// Tokens that conversations of a group have in common.
+    pub(crate) const fn common_tokens(&self) -> u64 {
+        self.layer1_tokens.saturating_add(self.layer1_5_tokens)
+    }
+}
+
 impl Default for Cache {
     fn default() -> Self {
         Self {
@@ -392,7 +402,12 @@ impl Config {
                 "reset.context_scaling: must be from 1 up",
             );
         }
-        demand(self.max_prompt_tokens > 0, "max_prompt_tokens: must be above 0");
+        // A context of one token leaves none for a prompt: conversations end below it.
+        demand(
+            (2..=MOST_TOKENS).contains(&self.max_prompt_tokens),
+            "max_prompt_tokens: must be from 2 to 1099511627776",
+        );
+        demand(self.cache.layer1_tokens <= MOST_TOKENS, "cache.layer1_tokens: must be at most 1099511627776");
         demand(self.block_size > 0, "block_size: must be above 0");
         let groups = self.cache.layer1_5_groups;
         demand(
@@ -438,8 +453,8 @@ impl Config {
     /// Whether the shortest conversation with the fewest turns fits.
     fn turns_fit(&self, turns: Turns) -> bool {
         let least = |lengths: &LogNormal| lengths.min.map_or(1, |min| min as u64);
-        let first = self.cache.layer1_tokens + self.cache.layer1_5_tokens + least(&self.cache.layer2);
-        let later = self.least_output() + least(&self.new_tokens_per_turn.lengths);
+        let first = self.cache.common_tokens().saturating_add(least(&self.cache.layer2));
+        let later = self.least_output().saturating_add(least(&self.new_tokens_per_turn.lengths));
         let more = if turns.allow_truncation { 0 } else { turns.min.saturating_sub(1) };
         first.saturating_add(later.saturating_mul(more)) < self.max_prompt_tokens
     }

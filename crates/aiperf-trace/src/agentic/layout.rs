@@ -35,12 +35,12 @@ impl Layout {
 
     /// Tokens that conversations of a group have in common.
     pub const fn common_tokens(&self) -> u64 {
-        (self.common + self.grouped) * self.block
+        self.common.saturating_add(self.grouped).saturating_mul(self.block)
     }
 
     /// Blocks of a context of `input` tokens that are its conversation's own.
     pub const fn own_blocks(&self, input: u64) -> u64 {
-        input.div_ceil(self.block).saturating_sub(self.common + self.grouped)
+        input.div_ceil(self.block).saturating_sub(self.common.saturating_add(self.grouped))
     }
 
     /// Ids of a context of `input` tokens, of conversation number `index` in `group`.

@@ -104,7 +104,6 @@ pub struct Quality {
     config: Config,
     sessions: u64,
     parts: Vec<Part>,
-    turns: Option<Spread>,
     ends: [(End, u64); 4],
     full: Option<Spread>,
 }
@@ -115,9 +114,8 @@ impl Quality {
         let turns = || sessions.iter().flat_map(|s| &s.turns);
         let later = || sessions.iter().flat_map(|s| &s.turns[1..]);
         let cache = config.cache;
-        let common = (cache.layer1_tokens + cache.layer1_5_tokens) as f64;
+        let common = cache.common_tokens() as f64;
         let asked = |lengths: super::config::LogNormal| Some((lengths.mean, lengths.median));
-        let counts: Vec<f64> = sessions.iter().map(|s| s.turns.len() as f64).collect();
         let part = |name, title, target, values: Vec<f64>| {
             Spread::of(values).map(|observed| Part { name, title, target, observed })
         };
@@ -150,7 +148,7 @@ impl Quality {
                 "turns_per_session",
                 "Turns per session",
                 config.turns.map(|turns| (turns.mean as f64, turns.median as f64)),
-                counts.clone(),
+                sessions.iter().map(|s| s.turns.len() as f64).collect(),
             ),
         ];
         let last = |s: &Conversation| s.turns[s.turns.len() - 1].input as f64;
@@ -159,11 +157,15 @@ impl Quality {
             config: config.clone(),
             sessions: sessions.len() as u64,
             parts: parts.into_iter().flatten().collect(),
-            turns: Spread::of(counts),
             ends: [End::ForcedRetire, End::ProbabilisticReset, End::TargetTurnCount, End::RestartSplit]
                 .map(ended),
             full: Spread::of(sessions.iter().map(|s| last(s) / config.max_prompt_tokens as f64).collect()),
         }
+    }
+
+    /// What was found of the part with that name.
+    fn observed(&self, name: &str) -> Option<&Spread> {
+        self.parts.iter().find(|part| part.name == name).map(|part| &part.observed)
     }
 
     /// AIPerf's `quality.json`.
@@ -174,7 +176,7 @@ impl Quality {
         json!({
             "config_summary": self.summary(),
             "observed_vs_target": parts,
-            "session_stats": self.turns,
+            "session_stats": self.observed("turns_per_session"),
             "session_end_stats": {
                 "total_sessions": self.sessions,
                 "forced_retires": retired,
@@ -193,7 +195,7 @@ impl Quality {
     fn summary(&self) -> Value {
         let Config { cache, new_tokens_per_turn, generation_length, inter_turn_delay, turns, reset, .. } =
             &self.config;
-        let common = (cache.layer1_tokens + cache.layer1_5_tokens) as f64;
+        let common = cache.common_tokens() as f64;
         let mut summary = json!({
             "initial_context_mean": common + cache.layer2.mean,
             "initial_context_median": common + cache.layer2.median,
@@ -234,7 +236,7 @@ impl Quality {
 
     /// For a screen: asked and found, side by side.
     pub fn text(&self) -> String {
-        let turns = self.parts.iter().find(|p| p.name == "generation_length").map_or(0, |p| p.observed.count);
+        let turns = self.observed("generation_length").map_or(0, |found| found.count);
         let mut out = format!(
             "{} sessions, {} turns, blocks of {} tokens\n\n{:<36}{:>12}{:>12}{:>10}\n",
             grouped(self.sessions),

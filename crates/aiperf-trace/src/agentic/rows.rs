@@ -8,7 +8,8 @@ use super::session::Conversation;
 /// What a row of a later turn holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rows {
-    /// What the turn adds, as AIPerf writes it: a replay sends it behind the rows and answers before it. Its blocks are new ones.
+    /// What the turn adds, as AIPerf writes it: a replay sends it behind the rows and answers before it. Its blocks are numbered
+    /// on from the ids so far, as AIPerf does; first rows of later conversations may have them too.
     Added,
     /// The whole context with all its blocks: a replay sends it as it is, and it shares what the turns before it had.
     Whole,

@@ -221,7 +221,7 @@ impl<'a> Maker<'a> {
     fn initial(&mut self) -> u64 {
         let layer2 = self.config.cache.layer2;
         let own = (self.draw(&layer2) as u64).max(1);
-        (self.layout.common_tokens() + own).min(self.config.max_prompt_tokens - 1)
+        self.layout.common_tokens().saturating_add(own).min(self.config.max_prompt_tokens - 1)
     }
 
     fn fits(&self, input: u64) -> Result<(), Impossible> {
@@ -234,7 +234,7 @@ impl<'a> Maker<'a> {
         let delay_ms = self.delay_ms(before);
         let lengths = self.new_tokens;
         let new = (self.draw(&lengths) as u64).max(1);
-        let input = before.input + before.output + new;
+        let input = before.input.saturating_add(before.output).saturating_add(new);
         if input >= self.config.max_prompt_tokens {
             return Ok(Next::Full);
         }
@@ -272,7 +272,7 @@ impl<'a> Maker<'a> {
         }
         let id = self.id();
         let last = whole.turns[whole.turns.len() - 1];
-        let input = (last.input + last.output).min(self.config.max_prompt_tokens - 1);
+        let input = last.input.saturating_add(last.output).min(self.config.max_prompt_tokens - 1);
         let first = self.first(input)?;
         let begun =
             Conversation { id, group, index, turns: vec![first], end: End::RestartSplit, is_restart: true };

@@ -128,6 +128,13 @@ fn configurations_that_are_none() {
             r#"{"restart_turn_range": [5, 5], "cache": {"layer1_5_tokens": 200000}}"#,
             "cache.layer1_5_tokens: must be at most 200 blocks; restart_turn_range: must be two turns from 1 up, the first below the second",
         ),
+        (r#"{"max_prompt_tokens": 1}"#, "max_prompt_tokens: must be from 2 to 1099511627776"),
+        (
+            r#"{"max_prompt_tokens": 18446744073709551615, "cache": {"layer1_tokens": 18446744073709551615}, "reset": null,
+                "turns": {"mean": 2, "median": 2, "min": 2, "max": 2}, "new_tokens_per_turn": {"mean": 2, "median": 1, "min": 1e30}}"#,
+            "max_prompt_tokens: must be from 2 to 1099511627776; cache.layer1_tokens: must be at most 1099511627776; \
+             turns: so many do not fit into max_prompt_tokens",
+        ),
         (
             r#"{"restart_fraction": 0.5, "restart_initial_probability": 0.4}"#,
             "restart_fraction: the older name of restart_initial_probability; give that one alone",
@@ -153,6 +160,30 @@ fn configurations_that_are_none() {
     );
     let fine = read(r#"{"block_size": 2, "cache": {"layer1_5_tokens": 0}}"#);
     assert!(matches!(conversations(&fine, 9, 0), Err(Impossible::Blocks { .. })));
+}
+
+/// Values at the end of what numbers hold make conversations, or an error, and no wrong sums.
+#[test]
+fn values_without_measure() {
+    let huge = |more: &Value| {
+        let mut text = json!({"block_size": 1u64 << 63, "generation_length": {"mean": 1e300, "median": 1e300}, "max_prompt_tokens": 1u64 << 40});
+        text.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        let config = read(&text.to_string());
+        let made = conversations(&config, 3, 1).expect("they can be made");
+        let quality = Quality::of(&made, &config).json();
+        assert_eq!(quality["session_end_stats"]["total_sessions"], made.len());
+        assert!(made.iter().flat_map(|s| &s.turns).all(|turn| (1..1 << 40).contains(&turn.input)));
+        made
+    };
+    let cache = json!({"cache": {"layer1_tokens": 1u64 << 40, "layer1_5_tokens": u64::MAX}});
+    let made = huge(&cache);
+    assert!(made.iter().all(|s| s.end == End::ForcedRetire && s.turns[0].output == u64::MAX));
+    // A half goes on from a context with an answer that no number holds.
+    let cut = json!({"restart_initial_probability": 1.0, "restart_turn_range": [1, 2], "cache": {"layer1_tokens": 5}});
+    assert!(huge(&cut).iter().any(|s| s.is_restart));
+    let least = read(r#"{"max_prompt_tokens": 2}"#);
+    let made = conversations(&least, 3, 1).expect("they can be made");
+    assert!(made.iter().flat_map(|s| &s.turns).all(|turn| turn.input == 1));
 }
 
 /// Whole rows share what the conversation shares, turn by turn, and a replay takes them for what they are.
