@@ -58,13 +58,15 @@ pub(crate) fn run(matches: &ArgMatches) -> Exit {
         }
     };
     if found.bad.is_empty() {
+        let rows = if found.rows == 1 { "row is" } else { "rows are" };
         return output::data(&format!(
-            "Validation passed: {} rows are Mooncake-compatible.\n",
+            "Validation passed: {} {rows} Mooncake-compatible.\n",
             grouped(found.rows)
         ));
     }
     let more = if found.is_cut { ", and was given up there" } else { "" };
-    output::say(&format!("error: '{}' has {} bad lines{more}:", file.display(), found.bad.len()));
+    let lines = if found.bad.len() == 1 { "line" } else { "lines" };
+    output::say(&format!("error: '{}' has {} bad {lines}{more}:", file.display(), found.bad.len()));
     for bad in &found.bad {
         output::say(&format!("  line {}: {}", bad.line, bad.why.join("; ")));
     }

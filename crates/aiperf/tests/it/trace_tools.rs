@@ -114,6 +114,11 @@ fn rows_are_validated() {
         "line 1: none of 'input_length', 'text_input', 'messages' and 'payload' is there",
         "line 3: 'input_length' must be a whole number above 0, not -2",
     ]);
+    run("{\"input_length\": 5}\n")
+        .expect_exit(0)
+        .shows(&["Validation passed: 1 row is Mooncake-compatible."]);
+    run("no\n").expect_exit(1).says(&["'t.jsonl' has 1 bad line:"]);
+    run(&"no\n".repeat(10)).expect_exit(1).says(&["'t.jsonl' has 10 bad lines:"]);
     run(&"no\n".repeat(20)).expect_exit(1).says(&["10 bad lines, and was given up there"]);
     Run::new("validate mooncake-trace none.jsonl").run().expect_exit(2).says(&["none.jsonl: No such file"]);
     Run::new("validate bailian none.jsonl").run().expect_exit(2).says(&["mooncake-trace"]);
@@ -242,6 +247,8 @@ fn configurations_of_conversations_are_checked() {
     run("--config c.json", "{\"block_size\": 0}").says(&["block_size: must be above 0"]);
     run("--config c.json --max-osl 5", "{\"generation_length\": {\"mean\": 9, \"median\": 9, \"min\": 6}}")
         .says(&["generation_length: min, 6, must be at most max, 5"]);
+    run("--max-isl 1", "").says(&["--max-isl", "2..=1099511627776"]);
+    run("--config c.json", "{\"max_prompt_tokens\": 1}").says(&["max_prompt_tokens: must be from 2 to"]);
     assert!(run("--num-sessions 0", "").made().is_empty());
 }
 
