@@ -10,7 +10,8 @@ use aiperf_metrics::STATISTICS;
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
 use serde_json::Value;
 
-use crate::exit::{Exit, FAILED, NOT_ALIKE, USAGE};
+use super::written;
+use crate::exit::{Exit, NOT_ALIKE, SUCCESS, USAGE};
 use crate::output;
 
 /// The summary's name, unless a prefix was given.
@@ -145,21 +146,12 @@ pub(crate) fn run(matches: &ArgMatches) -> Exit {
         Some("markdown") => output::plain(&comparison.markdown(&stats, matches.get_flag("all"))),
         _ => output::plain(&comparison.text(&stats, matches.get_flag("all"))),
     };
-    let written = match file {
-        None => output::data(&text),
-        Some(path) => match fs::write(path, text) {
-            Ok(()) => Exit(crate::exit::SUCCESS),
-            Err(e) => {
-                output::say(&format!("error: cannot write '{}': {e}", path.display()));
-                Exit(FAILED)
-            }
-        },
-    };
-    if written.0 == 0 && matches.get_flag("strict") && comparison.is_blocked() {
+    let exit = file.map_or_else(|| output::data(&text), |path| Exit(written(path, &text)));
+    if exit.0 == SUCCESS && matches.get_flag("strict") && comparison.is_blocked() {
         output::say("The runs are not alike (--strict).");
         return Exit(NOT_ALIKE);
     }
-    written
+    exit
 }
 
 /// Position of the run that `said` names.

@@ -1,5 +1,6 @@
 //! One file per command: plain settings in, an exit code out.
 
+use std::io;
 use std::path::Path;
 
 use crate::exit::{FAILED, SUCCESS};
@@ -20,11 +21,15 @@ pub(crate) mod synthesize;
 pub(crate) mod tokenizer;
 pub(crate) mod validate;
 
+/// Makes the folders above a file.
+fn folder_above(path: &Path) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    folder.map_or(Ok(()), std::fs::create_dir_all)
+}
+
 /// Writes a file, and the folders above it; the exit code.
 fn written(path: &Path, text: &str) -> u8 {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let made = folder.map_or(Ok(()), std::fs::create_dir_all);
-    match made.and_then(|()| std::fs::write(path, text)) {
+    match folder_above(path).and_then(|()| std::fs::write(path, text)) {
         Ok(()) => SUCCESS,
         Err(e) => {
             output::say(&format!("error: cannot write '{}': {e}", path.display()));

@@ -6,6 +6,10 @@ mod trace;
 use clap::{ArgMatches, Command};
 
 use crate::exit::{Exit, USAGE};
+use crate::output;
+
+/// Tokens of a block in a replay that is told no others.
+const BLOCK: u64 = 512;
 
 /// The command.
 pub(crate) fn command() -> Command {
@@ -25,5 +29,12 @@ pub(crate) fn run(matches: &ArgMatches) -> Exit {
         Some(("agentic-code", m)) => agentic_code::run(m),
         Some(("trace", m)) => trace::run(m),
         _ => Exit(USAGE),
+    }
+}
+
+/// Says how a trace with blocks of another size than usual is replayed.
+fn tell_block_size(size: u64) {
+    if size != BLOCK {
+        output::say(&format!("note: replay it with --isl-block-size {size}."));
     }
 }

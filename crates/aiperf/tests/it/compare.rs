@@ -1,7 +1,5 @@
 //! `aiperf compare`: runs side by side.
 
-use std::path::Path;
-
 use serde_json::{Value, json};
 
 use crate::support::{Done, Run};
@@ -132,13 +130,14 @@ fn what_cannot_be_read_is_told_all_at_once() {
 
 #[test]
 fn a_file_that_cannot_be_written_is_an_error() {
-    let done = Run::new("compare a.json b.json -o none/c.md")
+    let done = Run::new("compare a.json b.json -o a.json/c.md")
         .file("a.json", aiperf_s(1.0))
         .file("b.json", aiperf_s(1.0))
         .run()
         .expect_exit(1);
-    assert!(done.stderr.starts_with("error: cannot write 'none/c.md': "), "{}", done.stderr);
-    assert!(!Path::new("none").exists());
+    assert!(done.stderr.starts_with("error: cannot write 'a.json/c.md': "), "{}", done.stderr);
+    let done = Run::new("compare a.json b.json -o made/c.md").run_in(done).expect_exit(0);
+    assert!(done.home.path().join("made/c.md").is_file(), "the folders above are made");
 }
 
 #[test]

@@ -9,6 +9,7 @@ use aiperf_trace::agentic::{Config, Layout, Quality, Rows, conversations, write_
 use clap::{Arg, ArgMatches, Command, ValueHint, value_parser};
 use serde_json::json;
 
+use super::tell_block_size;
 use crate::commands::written;
 use crate::exit::{Exit, FAILED, SUCCESS, USAGE};
 use crate::output;
@@ -54,7 +55,7 @@ pub(crate) fn command() -> Command {
                 .value_parser(value_parser!(u64))
                 .help("Seed of all draws"),
         )
-        .arg(whole("max-isl", "max_isl", 1, "Tokens of the context (max_prompt_tokens)"))
+        .arg(whole("max-isl", "max_isl", 2, "Tokens of the context (max_prompt_tokens)"))
         .arg(whole("max-osl", "max_osl", 1, "Most tokens of an answer (generation_length.max)"))
         .arg(
             Arg::new("rows")
@@ -135,9 +136,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Exit {
         }
     }
     output::say(&format!("{}: {} rows in dataset.jsonl", folder.display(), grouped(turns)));
-    if config.block_size != 512 {
-        output::say(&format!("note: replay it with --isl-block-size {}.", config.block_size));
-    }
+    tell_block_size(config.block_size);
     output::data(&comparison)
 }
 

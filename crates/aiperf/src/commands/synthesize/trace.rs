@@ -9,6 +9,8 @@ use aiperf_trace::{Arrival, Form, Lengths, Made, Shape};
 use clap::builder::ValueParser;
 use clap::{Arg, ArgMatches, Command, ValueHint, value_parser};
 
+use super::tell_block_size;
+use crate::commands::folder_above;
 use crate::exit::{Exit, FAILED, SUCCESS, USAGE};
 use crate::output;
 
@@ -123,9 +125,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Exit {
 }
 
 fn file(path: &Path) -> io::Result<File> {
-    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        std::fs::create_dir_all(folder)?;
-    }
+    folder_above(path)?;
     File::create(path)
 }
 
@@ -177,7 +177,5 @@ fn told(shape: &Shape, made: &Made, path: &Path) {
             shape.hit_rate
         ));
     }
-    if shape.block_size != 512 {
-        output::say(&format!("note: replay it with --isl-block-size {}.", shape.block_size));
-    }
+    tell_block_size(shape.block_size);
 }
