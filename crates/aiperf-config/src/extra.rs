@@ -2,7 +2,7 @@
 //! of either separated by commas, or a JSON object.
 
 use aiperf_core::secret::{REDACTED, is_credential};
-use aiperf_core::text::for_terminal;
+use aiperf_core::text::{for_terminal, without_place};
 use serde_json::{Map, Value as Json};
 
 use crate::row::Kind;
@@ -141,7 +141,7 @@ fn no_field(part: &str, before: Option<&Field<'_>>) -> Trouble {
 /// `text`, behind `start` on the command line, is not JSON.
 fn not_json(text: &str, start: &str, error: &serde_json::Error) -> Trouble {
     let words = error.to_string();
-    let said = words.rsplit_once(" at line ").map_or(words.as_str(), |(said, _)| said);
+    let said = without_place(&words);
     // The library counts lines from 1, and in them bytes.
     let line = text.split('\n').nth(error.line().saturating_sub(1)).unwrap_or_default();
     let column = line.char_indices().take_while(|(at, _)| *at < error.column()).count().max(1);

@@ -2,7 +2,7 @@
 
 use aiperf_core::conversation::Turn;
 use aiperf_core::plan::TemplatePlan;
-use aiperf_core::text::for_terminal;
+use aiperf_core::text::{for_terminal, without_place};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
 use minijinja::{Environment, UndefinedBehavior};
@@ -65,7 +65,7 @@ impl BodyTemplate {
             Err(error) => {
                 let (line, column) = (error.line(), error.column());
                 let said = error.to_string();
-                let reason = said.rsplit_once(" at line ").map_or(said.as_str(), |(reason, _)| reason);
+                let reason = without_place(&said);
                 let shown = text.lines().nth(line.saturating_sub(1)).unwrap_or("");
                 let problem =
                     format!("renders no JSON: {reason} at column {column} of line {line} of what it renders");
