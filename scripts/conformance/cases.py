@@ -31,6 +31,16 @@ CHATS = "".join(
 )
 BURSTS = "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n" + "".join("%s,GPT-4,%d,6,9,API log\n" % (i * 0.06, 20 + i) for i in range(6))
 SENT = json.dumps({"data": [{"session_id": "s%d" % i, "payloads": [json.loads(BODY % i + "}"), json.loads(BODY % (i + 10) + "}")]} for i in range(3)]}, separators=(",", ":"))
+CAPTURES = "".join(
+    json.dumps({
+        "captureData": {"endpointInput": {
+            "data": json.dumps({"messages": [{"role": "user", "content": "Captured question %d of the river."}], "max_tokens": 6}) % i, "encoding": "JSON",
+        }},
+        "eventMetadata": {"eventId": "e%d" % i, "inferenceTime": "2026-04-29T00:03:18.%03dZ" % (60 * i)},
+        "eventVersion": "0",
+    }) + "\n"
+    for i in range(6)
+)
 QUERY = '{"texts": [{"name": "query", "contents": ["Where is river %d?"]}, {"name": "passages", "contents": ["By the bridge.", "In the sea."]}]}\n'
 QUERIES = "".join(QUERY % i for i in range(4))
 TEMPLATE = '{"model": {{ model|tojson }}, "messages": [{"role": "user", "content": {{ text|tojson }}}], "max_completion_tokens": {{ max_tokens }}}'
@@ -159,6 +169,12 @@ CASES = {
         lengths=False,
         texts="exact",
         files={"sent.json": SENT},
+    ),
+    "sagemaker": case(
+        "--streaming --input-file rows.jsonl --custom-dataset-type sagemaker_data_capture --fixed-schedule --export-level raw",
+        lengths=False,
+        texts="exact",
+        files={"rows.jsonl": CAPTURES},
     ),
     # Options.
     "extra_inputs": case("--streaming --extra-inputs temperature:0.7 --extra-inputs top_p:1 --extra-inputs ignore_eos:true --extra-inputs stop:null " + TEN),

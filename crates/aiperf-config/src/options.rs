@@ -315,16 +315,17 @@ options! {
     InputFile(&["input-file"], "dataset.path", Kind::Path, Default::Absent, Group::Dataset,
         "File of your own prompts: JSONL, or a JSON list, CSV or Parquet; any of them packed with gzip or zstd. `-` is standard input.");
     DatasetFormat(&["custom-dataset-type"], "dataset.format", Kind::Choice {
-            words: &["single_turn", "multi_turn", "mooncake_trace", "bailian_trace", "burst_gpt_trace", "raw_payload", "inputs_json",
-                "sharegpt", "chat"],
-            later: &["random_pool", "baseten_trace", "sagemaker_data_capture", "dag_jsonl", "weka_trace", "tracelab",
+            words: &["single_turn", "multi_turn", "mooncake_trace", "bailian_trace", "burst_gpt_trace", "random_pool",
+                "sagemaker_data_capture", "raw_payload", "inputs_json", "sharegpt", "chat"],
+            later: &["baseten_trace", "dag_jsonl", "weka_trace", "tracelab",
                 "speed_bench_qualitative", "speed_bench_coding", "speed_bench_humanities", "speed_bench_math",
                 "speed_bench_multilingual", "speed_bench_qa", "speed_bench_rag", "speed_bench_reasoning", "speed_bench_roleplay",
                 "speed_bench_stem", "speed_bench_summarization", "speed_bench_writing", "speed_bench_throughput_1k",
                 "speed_bench_throughput_2k", "speed_bench_throughput_8k", "speed_bench_throughput_16k",
                 "speed_bench_throughput_32k"],
         }, Default::Said("told by the first row"), Group::Dataset, "Form of the input file: one request per row; the turns of a conversation per row, each sent behind those before it and the \
-         server's answers (multi_turn); the length and blocks of one request per row (mooncake_trace, bailian_trace, and as a table burst_gpt_trace); one whole request body per row, sent as it is \
+         server's answers (multi_turn); the length and blocks of one request per row (mooncake_trace, bailian_trace, and as a table burst_gpt_trace); texts that requests are drawn from (random_pool, where each file of a folder is a pool); requests as \
+         SageMaker recorded them (sagemaker_data_capture); one whole request body per row, sent as it is \
          (raw_payload; of a folder each JSONL file is a conversation), or all bodies in one JSON file (inputs_json); conversations of ShareGPT of \
          usual lengths (sharegpt); or prompts or conversations in a JSON list, JSONL, CSV or Parquet of others (chat).");
     PromptColumn(&["dataset-prompt-column"], "dataset.prompt_column", Kind::Text,

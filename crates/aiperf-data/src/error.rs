@@ -59,7 +59,7 @@ pub enum DataError {
     },
     /// A folder that shows no form.
     #[error(
-        "{}: no JSONL file of the folder shows what it holds; --custom-dataset-type says it (raw_payload may be a folder)",
+        "{}: no JSONL file of the folder shows what it holds; --custom-dataset-type says it (raw_payload, random_pool and sagemaker_data_capture may be folders)",
         path.display()
     )]
     Folder {
@@ -140,6 +140,14 @@ pub enum DataError {
     NoTokenizerForLengths {
         /// The file.
         path: PathBuf,
+    },
+    /// Several pools, and texts drawn each by itself.
+    #[error("{}: its {files} files are pools with names of their own, and --batch-size takes one pool; drop one of the two", path.display())]
+    ManyPools {
+        /// The folder.
+        path: PathBuf,
+        /// Files with rows.
+        files: usize,
     },
     /// A file without a single row.
     #[error("{}: holds no rows", path.display())]
@@ -483,6 +491,26 @@ pub enum RowProblem {
         /// Place of the first, from 0.
         first: usize,
     },
+    /// A problem of a captured request.
+    #[error("event '{id}': {problem}")]
+    InEvent {
+        /// Its id.
+        id: String,
+        /// What is wrong with it.
+        problem: Box<RowProblem>,
+    },
+    /// A captured body that cannot be read.
+    #[error("the captured body: {problem}")]
+    Captured {
+        /// Why.
+        problem: String,
+    },
+    /// A captured body of another API.
+    #[error("the captured body has no 'messages'; captures of chat endpoints are sent again, and no others")]
+    NoCapturedMessages,
+    /// Texts with names where each is drawn by itself.
+    #[error("a text has a name, and --batch-size draws texts without theirs; drop one of the two")]
+    NamedInBatch,
     /// A field that all rows have.
     #[error("'{field}' is missing, which every row of {form} has")]
     Lacks {

@@ -150,6 +150,8 @@ pub(crate) fn file(path: &Path, format: FileFormat) -> FilePlan {
         corpus: CorpusPlan::Sonnet,
         block: None,
         entries: None,
+        draws: 100,
+        batch: 1,
         ignore_timestamps: false,
         bad_rows: BadRows::Stop,
         replay: ReplayPlan::default(),

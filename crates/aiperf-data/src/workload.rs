@@ -88,6 +88,10 @@ pub enum WorkloadKind {
     Bailian,
     /// A table of times and lengths.
     BurstGpt,
+    /// Texts that conversations are drawn from.
+    RandomPool,
+    /// Requests as SageMaker recorded them.
+    SageMaker,
     /// Bodies of requests.
     RawPayload,
     /// Bodies of sessions, in one document.
@@ -104,6 +108,8 @@ impl WorkloadKind {
             Self::Mooncake => "mooncake_trace",
             Self::Bailian => "bailian_trace",
             Self::BurstGpt => "burst_gpt_trace",
+            Self::RandomPool => "random_pool",
+            Self::SageMaker => "sagemaker_data_capture",
             Self::RawPayload => "raw_payload",
             Self::InputsJson => "inputs_json",
         }

@@ -89,6 +89,8 @@ impl Resolver<'_> {
             "inputs_json" => FileFormat::InputsJson,
             "sharegpt" => FileFormat::ShareGpt,
             "chat" => FileFormat::Chat,
+            "random_pool" => FileFormat::RandomPool,
+            "sagemaker_data_capture" => FileFormat::SageMaker,
             _ => FileFormat::Detect,
         }
     }
@@ -230,6 +232,10 @@ impl Resolver<'_> {
             if *id == Id::Corpus && format.gives_lengths() {
                 continue;
             }
+            // And the texts of a pool may be drawn several at a time.
+            if *id == Id::BatchSize && format == FileFormat::RandomPool {
+                continue;
+            }
             self.exclude(
                 *id,
                 Id::InputFile,
@@ -248,6 +254,10 @@ impl Resolver<'_> {
             self.refuse_around_payloads();
         }
         self.check_file(&path, format)?;
+        if path.is_dir() && self.settings.int(Id::BatchSize).is_some_and(|n| n != 1) {
+            let why = "the files of a folder are pools with names of their own, and a batch is drawn from one pool; drop one of the two";
+            self.exclude(Id::BatchSize, Id::InputFile, why);
+        }
         Some(DatasetPlan::File(FilePlan {
             path,
             format,
@@ -255,6 +265,10 @@ impl Resolver<'_> {
             corpus: self.corpus(),
             block: self.settings.int(Id::BlockSize).map(|n| n as usize),
             entries: self.settings.int(Id::Entries).map(|n| usize::try_from(n).unwrap_or(usize::MAX)),
+            draws: usize::try_from(self.synthetic_entries().unwrap_or(DEFAULT_ENTRIES))
+                .unwrap_or(usize::MAX)
+                .max(1),
+            batch: self.settings.int_or_default(Id::BatchSize) as usize,
             ignore_timestamps: self.settings.is_on(Id::NoFixedSchedule),
             bad_rows: match self.settings.text_or_default(Id::OnBadRow).as_str() {
                 "skip" => BadRows::Skip,

@@ -19,6 +19,10 @@ pub struct FilePlan {
     pub block: Option<usize>,
     /// Most conversations taken from it; `None` takes all.
     pub entries: Option<usize>,
+    /// How many conversations are drawn, of a form that is drawn from; at least 1.
+    pub draws: usize,
+    /// Texts of such a conversation that are drawn each by itself; 1 draws rows.
+    pub batch: usize,
     /// Rows with timestamps are sent by the phase's own pacing instead.
     pub ignore_timestamps: bool,
     /// What becomes of a row that cannot be sent.
@@ -151,6 +155,10 @@ pub enum FileFormat {
     Bailian,
     /// Times and lengths, a request per row of a CSV file.
     BurstGpt,
+    /// Rows with texts that conversations are drawn from; in a folder each file is a pool.
+    RandomPool,
+    /// Requests as SageMaker recorded them, one per JSONL row, or a folder of such files.
+    SageMaker,
     /// Request bodies in sessions, one JSON document: what a run writes as `inputs.json`.
     InputsJson,
     /// Conversations of ShareGPT, of which those of usual lengths are sent.
@@ -172,6 +180,6 @@ impl FileFormat {
 
     /// Whether it may be a folder of files.
     pub const fn may_be_folder(self) -> bool {
-        matches!(self, Self::RawPayload | Self::Detect)
+        matches!(self, Self::RawPayload | Self::RandomPool | Self::SageMaker | Self::Detect)
     }
 }

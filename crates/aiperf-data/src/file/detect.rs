@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 
 use super::burst_gpt::Columns;
 use super::inputs_json::Shown;
-use super::raw_payload::files_of;
 use super::record::Form;
+use super::records::files_below;
 use super::{bailian, lines, mooncake};
 use crate::error::DataError;
 
@@ -34,6 +34,8 @@ pub(super) fn shape_of(set: &FilePlan, input: &Input) -> Result<Detected, DataEr
         FileFormat::SingleTurn => Form::SingleTurn,
         // The latter two are, once they are converted; an empty file is not.
         FileFormat::MultiTurn | FileFormat::ShareGpt | FileFormat::Chat => Form::MultiTurn,
+        FileFormat::RandomPool => Form::RandomPool,
+        FileFormat::SageMaker => Form::SageMaker,
         FileFormat::Mooncake => mooncake(set.block),
         FileFormat::Bailian => bailian(set.block),
         FileFormat::BurstGpt => return table(input),
@@ -66,8 +68,7 @@ fn table(input: &Input) -> Result<Detected, DataError> {
 /// Keys of a trace of lengths.
 const TRACE: [&str; 3] = ["hash_ids", "input_length", "text_input"];
 /// Forms that are told by a key of theirs and have to be named by the user, for they are not made of texts.
-const OTHERS: [(&str, &str); 3] =
-    [("messages", "raw_payload"), ("captureData", "sagemaker_data_capture"), ("payloads", "inputs_json")];
+const OTHERS: [(&str, &str); 2] = [("messages", "raw_payload"), ("payloads", "inputs_json")];
 /// Forms that are told by a key of theirs, or of their turns, and are not read yet.
 const LATER: [(&str, &str); 3] =
     [("round_index", "tracelab"), ("orchestrator", "dag_jsonl"), ("question_id", "speed_bench_*")];
@@ -118,6 +119,7 @@ fn detect(input: &Input, block: Option<usize>) -> Result<Detected, DataError> {
     match row.get("type").and_then(Value::as_str) {
         Some("multi_turn") => return read_as(Form::MultiTurn, "its type says so"),
         Some("mooncake_trace") => return read_as(mooncake(block), "its type says so"),
+        Some("random_pool") => return read_as(Form::RandomPool, "its type says so"),
         Some("single_turn") => return Ok(plain),
         _ => {}
     }
@@ -134,6 +136,9 @@ fn detect(input: &Input, block: Option<usize>) -> Result<Detected, DataError> {
     if let Some(key) = TRACE.into_iter().find(|key| has(key)) {
         return read_as(mooncake(block), &format!("there is '{key}'"));
     }
+    if has("captureData") && has("eventMetadata") {
+        return read_as(Form::SageMaker, "there is 'captureData'");
+    }
     match OTHERS.into_iter().find(|(key, _)| has(key)).filter(|_| !is_text) {
         Some((key, format)) => {
             Err(DataError::OtherForm { path: input.name.clone(), line: number, key, format })
@@ -142,17 +147,33 @@ fn detect(input: &Input, block: Option<usize>) -> Result<Detected, DataError> {
     }
 }
 
-/// Looks at the first row of the first JSONL file of a folder.
-pub(super) fn folder(path: &Path) -> Result<String, DataError> {
-    for file in files_of(path)? {
-        let Some((_, first)) = lines::first(&aiperf_files::open(&file)?)? else { continue };
-        let row: Map<String, Value> = serde_json::from_slice(&first).unwrap_or_default();
-        if row.get("messages").is_some_and(Value::is_array) {
-            let (folder, file) = (path.display(), file.display());
-            let note = format!(
-                "{folder}: read as raw_payload, for there are 'messages' in the first row of {file}; each JSONL file is a conversation"
-            );
-            return Ok(note);
+/// Looks at the first row of the first file of a folder, and of the first below it: the form of its rows, none if they are bodies.
+pub(super) fn folder(path: &Path) -> Result<(Option<Form>, String), DataError> {
+    let row_of = |file: &Path| -> Result<Option<Map<String, Value>>, DataError> {
+        let first = lines::first(&aiperf_files::open(file)?)?;
+        Ok(first.map(|(_, first)| serde_json::from_slice(&first).unwrap_or_default()))
+    };
+    let note = |form: &str, file: &Path, key: &str, how: &str| {
+        let (folder, file) = (path.display(), file.display());
+        format!("{folder}: read as {form}, for there is '{key}' in the first row of {file}; {how}")
+    };
+    for file in files_below(path, Form::SageMaker).unwrap_or_default() {
+        let Some(row) = row_of(&file)? else { continue };
+        let has = |key: &str| row.get(key).is_some_and(|value| !value.is_null());
+        if has("captureData") && has("eventMetadata") {
+            let how = "rows of all files go in the order of their times";
+            return Ok((Some(Form::SageMaker), note("sagemaker_data_capture", &file, "captureData", how)));
+        }
+        if file.parent() == Some(path) && row.get("messages").is_some_and(Value::is_array) {
+            return Ok((None, note("raw_payload", &file, "messages", "each JSONL file is a conversation")));
+        }
+        break;
+    }
+    for file in files_below(path, Form::RandomPool).unwrap_or_default() {
+        let Some(row) = row_of(&file)? else { continue };
+        let is_there = |key: &&str| row.get(*key).is_some_and(|value| !value.is_null());
+        if let Some(key) = ["text", "texts"].into_iter().find(is_there) {
+            return Ok((Some(Form::RandomPool), note("random_pool", &file, key, "each file is a pool")));
         }
         break;
     }
@@ -226,12 +247,17 @@ mod tests {
             for (name, text) in files {
                 std::fs::write(dir.path().join(name), text).expect("written");
             }
-            let found = folder(dir.path()).map(|note| note.contains("read as raw_payload"));
+            let found = folder(dir.path()).map(|(form, note)| (form, note.contains(": read as ")));
             found.map_err(|error| error.to_string().replace(&dir.path().display().to_string(), ""))
         };
         let bodies = [("a.jsonl", "\n"), ("b.jsonl", "{\"messages\":[]}\n"), ("a.txt", "x")];
-        assert_eq!(folder_of(&bodies), Ok(true));
-        let none = ": no JSONL file of the folder shows what it holds; --custom-dataset-type says it (raw_payload may be a folder)";
+        assert_eq!(folder_of(&bodies), Ok((None, true)));
+        let pools = [("b.jsonl", "{\"texts\":[\"a\"]}\n"), ("c.jsonl", "x")];
+        assert_eq!(folder_of(&pools), Ok((Some(Form::RandomPool), true)));
+        let capture = [("b.jsonl", "{\"captureData\":{},\"eventMetadata\":{}}")];
+        assert_eq!(folder_of(&capture), Ok((Some(Form::SageMaker), true)));
+        let none = ": no JSONL file of the folder shows what it holds; --custom-dataset-type says it (raw_payload, random_pool and \
+                    sagemaker_data_capture may be folders)";
         assert_eq!(folder_of(&[("a.jsonl", "{}")]), Err(none.to_owned()));
         assert_eq!(folder_of(&[]), Err(none.to_owned()));
     }

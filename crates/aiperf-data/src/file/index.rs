@@ -63,6 +63,11 @@ pub(crate) enum Groups {
         /// Number of conversations.
         len: usize,
     },
+    /// Each row is one, in another order.
+    Sorted {
+        /// The rows in that order.
+        rows: Vec<u32>,
+    },
     /// Some rows share a session.
     Sessions {
         /// Rows, conversation after conversation.
@@ -79,6 +84,7 @@ impl Groups {
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Single { len } => *len,
+            Self::Sorted { rows } => rows.len(),
             Self::Sessions { unnamed, .. } => unnamed.len(),
         }
     }
@@ -87,6 +93,7 @@ impl Groups {
     pub(crate) fn rows(&self) -> usize {
         match self {
             Self::Single { len } => *len,
+            Self::Sorted { rows } => rows.len(),
             Self::Sessions { starts, .. } => starts.last().copied().unwrap_or(0),
         }
     }
@@ -94,7 +101,7 @@ impl Groups {
     /// The most rows of a conversation.
     pub(crate) fn most_rows(&self) -> usize {
         match self {
-            Self::Single { .. } => 1,
+            Self::Single { .. } | Self::Sorted { .. } => 1,
             Self::Sessions { starts, .. } => starts.windows(2).map(|w| w[1] - w[0]).max().unwrap_or(0),
         }
     }
@@ -102,7 +109,7 @@ impl Groups {
     /// The number of rows of a conversation.
     pub(crate) fn rows_of(&self, index: usize) -> usize {
         match self {
-            Self::Single { .. } => 1,
+            Self::Single { .. } | Self::Sorted { .. } => 1,
             Self::Sessions { starts, .. } => starts[index + 1] - starts[index],
         }
     }
@@ -112,6 +119,7 @@ impl Groups {
     pub(crate) fn conversation(&self, index: usize) -> (usize, Vec<usize>, usize) {
         match self {
             Self::Single { .. } => (index, vec![index], index),
+            Self::Sorted { rows } => (index, vec![rows[index] as usize], index),
             Self::Sessions { rows, starts, unnamed } => {
                 let range = starts[index]..starts[index + 1];
                 (range.start, rows[range].to_vec(), unnamed[index])

@@ -9,14 +9,17 @@ mod inputs_json;
 mod lines;
 mod mooncake;
 mod outside;
+mod random_pool;
 mod ranked;
 mod raw_payload;
 mod record;
 mod recorded;
 mod records;
 mod row;
+mod sagemaker;
 mod scan;
 mod shaping;
+mod source;
 mod starts;
 mod timeline;
 mod told;
@@ -47,14 +50,20 @@ pub(crate) fn open(
     let columns_of_none = || {
         if set.columns.is_empty() { Ok(()) } else { Err(DataError::NoColumns { path: set.path.clone() }) }
     };
-    if set.path.is_dir() {
+    if set.path.is_dir() && set.format.may_be_folder() {
         columns_of_none()?;
-        return bodies(plan, set, vec![detect::folder(&set.path)?]);
+        let (form, notes) = match set.format {
+            FileFormat::RandomPool => (Some(Form::RandomPool), Vec::new()),
+            FileFormat::SageMaker => (Some(Form::SageMaker), Vec::new()),
+            _ => detect::folder(&set.path).map(|(form, note)| (form, vec![note]))?,
+        };
+        let Some(form) = form else { return bodies(plan, set, notes) };
+        return Ok(Arc::new(RecordFile::open(plan, set, None, form, tokenizer, context)?.told(notes)));
     }
     let input = aiperf_files::open(&set.path)?;
     let input = match outside::convert(plan, set, input, tokenizer.as_ref())? {
         Ok(Converted { input, notes, seen, broken }) => {
-            let file = RecordFile::open(plan, set, input, Form::MultiTurn, tokenizer, context)?;
+            let file = RecordFile::open(plan, set, Some(input), Form::MultiTurn, tokenizer, context)?;
             return Ok(Arc::new(file.told(notes).of_entries(seen, broken)));
         }
         Err(input) => input,
@@ -63,7 +72,7 @@ pub(crate) fn open(
     let (shape, notes) = detect::shape_of(set, &input)?;
     Ok(match shape {
         Shape::Rows(form) => {
-            Arc::new(RecordFile::open(plan, set, input, form, tokenizer, context)?.told(notes))
+            Arc::new(RecordFile::open(plan, set, Some(input), form, tokenizer, context)?.told(notes))
         }
         Shape::InputsJson => {
             check_around(plan, set, "inputs_json")?;

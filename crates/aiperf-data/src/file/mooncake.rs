@@ -107,15 +107,21 @@ fn record(value: Value, api: EndpointKind, size: usize) -> Result<Record, RowPro
         row.made = Some(Made::new("input_length", tokens, ids.unwrap_or_default(), size)?);
     }
     if let Some(messages) = messages {
-        let field = api.messages_field().filter(|_| api.has_messages());
-        let Some(field) = field else { return Err(RowProblem::NoMessages { api: api.name() }) };
-        let mut over = Map::new();
-        over.insert(field.to_owned(), messages);
-        over.append(&mut row.extra);
-        row.extra = over;
+        lay_messages(&mut row, messages, api)?;
     }
     record.turns.push(row);
     Ok(record)
+}
+
+/// Puts messages in the place of texts, for requests of the type `api`.
+pub(super) fn lay_messages(row: &mut Row, messages: Value, api: EndpointKind) -> Result<(), RowProblem> {
+    let field = api.messages_field().filter(|_| api.has_messages());
+    let Some(field) = field else { return Err(RowProblem::NoMessages { api: api.name() }) };
+    let mut over = Map::new();
+    over.insert(field.to_owned(), messages);
+    over.append(&mut row.extra);
+    row.extra = over;
+    Ok(())
 }
 
 /// Names of sessions are numbers in some traces.
@@ -137,7 +143,7 @@ pub(super) fn numbers(value: &Value) -> Result<Vec<u64>, RowProblem> {
     })
 }
 
-fn messages_of(value: Value) -> Result<Value, RowProblem> {
+pub(super) fn messages_of(value: Value) -> Result<Value, RowProblem> {
     let has_role = |message: &Value| message.get("role").is_some_and(Value::is_string);
     match value {
         Value::Array(list) if !list.is_empty() && list.iter().all(has_role) => Ok(Value::Array(list)),

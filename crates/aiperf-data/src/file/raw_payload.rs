@@ -4,10 +4,7 @@
 //! As with the other files, one streaming pass checks every row and keeps its place, and a row is read again when it is sent.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
 use aiperf_core::conversation::{ContextMode, Conversation, Turn};
 use aiperf_core::plan::{EndpointKind, FilePlan, Plan};
@@ -17,6 +14,7 @@ use serde_json::value::RawValue;
 use super::index::{MOST_TURNS, Rows};
 use super::lines;
 use super::row::{Placed, broken, shown};
+use super::source::Source;
 use super::told::{self, BadRows, LongPause};
 use crate::error::{DataError, RowProblem};
 use crate::models::Models;
@@ -28,24 +26,13 @@ const LIMITS: [&str; 4] = ["max_completion_tokens", "max_tokens", "max_output_to
 /// Bodies of checked files.
 #[derive(Debug)]
 pub(crate) struct RawPayloads {
-    files: Vec<Bodies>,
+    source: Source,
     /// Each file is one conversation.
     is_folder: bool,
     len: usize,
     models: Models,
     notes: Vec<String>,
     facts: RowFacts,
-}
-
-/// A file of bodies.
-#[derive(Debug)]
-struct Bodies {
-    path: PathBuf,
-    /// Kept open where there is one file alone, and where it was packed.
-    open: Option<Mutex<File>>,
-    rows: Rows,
-    /// Turns of the files before it.
-    before: usize,
 }
 
 /// What is looked at in a body.
@@ -90,7 +77,7 @@ impl RawPayloads {
         let is_folder = set.path.is_dir();
         let paths = if is_folder { files_of(&set.path)? } else { vec![set.path.clone()] };
         let field = needed(plan.endpoint.kind);
-        let (mut files, mut before) = (Vec::new(), 0);
+        let mut source = Source::default();
         let mut streams = Streams::default();
         let (mut bad, mut facts) = (BadRows::new(set.bad_rows), RowFacts::default());
         for path in paths {
@@ -114,23 +101,20 @@ impl RawPayloads {
             })?;
             // An empty file of a folder is no conversation, as in AIPerf.
             if rows.len() > 0 {
-                let turns = rows.len();
                 let stays_open = !is_folder || input.is_spooled;
-                let open = stays_open.then(|| Mutex::new(input.file));
-                files.push(Bodies { path, open, rows, before });
-                before += turns;
+                source.push(path, stays_open.then_some(input.file), rows);
             }
         }
         bad.enter(&mut facts);
-        if files.is_empty() {
+        if source.len() == 0 {
             return Err(bad.nothing_left(&set.path, facts.read));
         }
         let mut notes = told::notes(&facts, LongPause::default(), &set.path);
         notes.extend(streams.note_for(plan.endpoint.streaming));
-        let all = if is_folder { files.len() } else { before };
+        let all = if is_folder { source.files() } else { source.len() };
         Ok(Self {
             len: set.entries.map_or(all, |most| most.min(all)),
-            files,
+            source,
             is_folder,
             models: Models::new(plan)?,
             notes,
@@ -145,14 +129,12 @@ impl RawPayloads {
         self
     }
 
-    fn turn(&self, file: &Bodies, row: usize) -> Result<Turn, DataError> {
-        let payload = file.bytes(row)?;
-        let line = file.rows.line(row);
+    fn turn(&self, row: usize) -> Result<Turn, DataError> {
+        let payload = self.source.bytes(row)?;
         // What was good when it was opened may have been changed since.
-        let body =
-            Body::parse(&payload, None).map_err(|placed| lines::placed_error(&file.path, line, placed))?;
+        let body = Body::parse(&payload, None).map_err(|placed| self.source.error(row, placed))?;
         Ok(Turn {
-            model: self.models.of_turn((file.before + row) as u64).to_owned(),
+            model: self.models.of_turn(row as u64).to_owned(),
             max_tokens: body.limit,
             payload: Some(payload),
             ..Turn::default()
@@ -160,30 +142,12 @@ impl RawPayloads {
     }
 
     fn rows_of(&self, index: usize) -> usize {
-        if self.is_folder { self.files[index].rows.len() } else { 1 }
-    }
-}
-
-impl Bodies {
-    fn bytes(&self, row: usize) -> Result<Vec<u8>, DataError> {
-        let read = |source| DataError::Read { path: self.path.clone(), source };
-        let place = self.rows.bytes(row);
-        let mut bytes = vec![0; (place.end - place.start) as usize];
-        let mut fetch = |file: &mut File| {
-            file.seek(SeekFrom::Start(place.start))?;
-            file.read_exact(&mut bytes)
-        };
-        match &self.open {
-            Some(file) => fetch(&mut file.lock().unwrap_or_else(PoisonError::into_inner)),
-            None => File::open(&self.path).and_then(|mut file| fetch(&mut file)),
-        }
-        .map_err(read)?;
-        Ok(bytes.trim_ascii().to_vec())
+        if self.is_folder { self.source.file(index).1 } else { 1 }
     }
 }
 
 /// The JSONL files of a folder by name.
-pub(super) fn files_of(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
+fn files_of(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
     let read = |source| DataError::Read { path: folder.to_owned(), source };
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(read)? {
@@ -234,12 +198,9 @@ impl Workload for RawPayloads {
         if index >= self.len {
             return Err(DataError::OutOfRange { index, len: self.len });
         }
-        let turns = if self.is_folder {
-            let file = &self.files[index];
-            (0..file.rows.len()).map(|row| self.turn(file, row)).collect::<Result<_, _>>()?
-        } else {
-            vec![self.turn(&self.files[0], index)?]
-        };
+        let first = if self.is_folder { self.source.file(index).0 } else { index };
+        let rows = first..first + self.rows_of(index);
+        let turns = rows.map(|row| self.turn(row)).collect::<Result<_, _>>()?;
         Ok(Conversation {
             id: format!("session_{index:06}"),
             context: ContextMode::SelfContained,

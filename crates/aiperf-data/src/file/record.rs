@@ -8,6 +8,7 @@ use super::bailian::{self, Link};
 use super::burst_gpt::{self, Columns};
 use super::mooncake;
 use super::row::{Placed, Row, read, shown, string};
+use super::{random_pool, sagemaker};
 use crate::error::RowProblem;
 use crate::workload::WorkloadKind;
 
@@ -30,6 +31,10 @@ pub(crate) enum Form {
     },
     /// `burst_gpt_trace`: below a line with names of columns, a line is the time and the lengths of a request.
     BurstGpt(Columns),
+    /// `random_pool`: a line is texts, which conversations are drawn from.
+    RandomPool,
+    /// `sagemaker_data_capture`: a line is a request as it was recorded.
+    SageMaker,
 }
 
 /// What a turn of a conversation is sent with.
@@ -98,12 +103,16 @@ impl Form {
             Self::Mooncake { .. } => WorkloadKind::Mooncake,
             Self::Bailian { .. } => WorkloadKind::Bailian,
             Self::BurstGpt(_) => WorkloadKind::BurstGpt,
+            Self::RandomPool => WorkloadKind::RandomPool,
+            Self::SageMaker => WorkloadKind::SageMaker,
         }
     }
 
     pub(super) const fn context(self) -> ContextMode {
         match self {
-            Self::SingleTurn | Self::BurstGpt(_) => ContextMode::SelfContained,
+            Self::SingleTurn | Self::BurstGpt(_) | Self::RandomPool | Self::SageMaker => {
+                ContextMode::SelfContained
+            }
             Self::MultiTurn | Self::Mooncake { .. } | Self::Bailian { .. } => ContextMode::History,
         }
     }
@@ -116,7 +125,7 @@ impl Form {
     /// Tokens of a block, where rows give lengths in the place of texts.
     pub(super) const fn block(self) -> Option<usize> {
         match self {
-            Self::SingleTurn | Self::MultiTurn => None,
+            Self::SingleTurn | Self::MultiTurn | Self::RandomPool | Self::SageMaker => None,
             Self::Mooncake { block } | Self::Bailian { block } => Some(block),
             // No row has any.
             Self::BurstGpt(_) => Some(mooncake::BLOCK),
@@ -139,6 +148,8 @@ impl Form {
             Self::Mooncake { block } => mooncake::parse(line, api, block),
             Self::Bailian { block } => bailian::parse(line, block),
             Self::BurstGpt(columns) => burst_gpt::parse(line, columns),
+            Self::RandomPool => random_pool::parse(line),
+            Self::SageMaker => sagemaker::parse(line, api),
             Self::SingleTurn => {
                 let mut row = Row::parse(line)?;
                 let (session_id, unknown) = (row.session_id.take(), std::mem::take(&mut row.unknown));

@@ -4,10 +4,8 @@
 //! So a file of 10 GB costs 8 bytes a row, and nothing is found to be broken in the middle of a run unless the file is changed
 //! under it, which is an error that names the row.
 
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use aiperf_core::conversation::{ContextMode, Conversation, Marker, Turn, TurnLength};
 use aiperf_core::plan::{EndpointKind, FilePlan, LengthPlan, Pacing, PhasePlan, Plan, TimesPlan, TurnTimes};
@@ -17,14 +15,16 @@ use aiperf_tokens::Tokenizer;
 use serde_json::{Map, Value, json};
 
 use super::grown::{Grown, Part};
-use super::index::{Groups, MOST_TURNS, Rows};
+use super::index::{Groups, MOST_TURNS};
 use super::lines;
 use super::mooncake::{Histories, History};
+use super::random_pool::{Pick, Pools};
 use super::record::{Form, Mode, Record};
 use super::recorded::Recorded;
 use super::row::Row;
 use super::scan::{LengthsSeen, Scan, SeenRow};
 use super::shaping::{Pauses, Shaping};
+use super::source::Source;
 use super::starts::Starts;
 use super::timeline::Timeline;
 use crate::OpenContext;
@@ -40,9 +40,12 @@ use crate::workload::{RowFacts, Visit, Workload, WorkloadFacts};
 pub(crate) struct RecordFile {
     form: Form,
     path: PathBuf,
-    file: Mutex<File>,
-    rows: Rows,
+    source: Source,
     groups: Groups,
+    /// What conversations are drawn from.
+    pools: Option<Pools>,
+    /// The first time of rows that are put in the order of their times.
+    zero_ns: u64,
     /// Turns of conversations, where rows may hold several.
     turns: Option<Turns>,
     /// Makes the texts of rows that give a length.
@@ -127,12 +130,125 @@ impl Turns {
     }
 }
 
+/// What is kept of the passes over all files.
+#[derive(Debug, Default)]
+struct Gathered {
+    notes: Vec<String>,
+    /// Files with notes that were left out.
+    silent: usize,
+    replaces_messages: bool,
+    facts: RowFacts,
+    times: Vec<u64>,
+    texts: Vec<u32>,
+    files: usize,
+    /// Where the first text with a name is.
+    named: Option<(PathBuf, u64)>,
+    /// Some file has a query in each row; and where the first row without one is.
+    has_queries: bool,
+    queryless: Option<(PathBuf, u64)>,
+}
+
+impl Gathered {
+    /// Most notes of single files of a folder.
+    const MOST_NOTES: usize = 12;
+
+    fn add(&mut self, scan: &mut Scan, path: &Path) -> Result<(), DataError> {
+        self.files += 1;
+        self.replaces_messages |= scan.replaces_messages;
+        let notes = scan.notes();
+        if self.notes.is_empty() || self.notes.len() + notes.len() <= Self::MOST_NOTES {
+            self.notes.extend(notes);
+        } else {
+            self.silent += usize::from(!notes.is_empty());
+        }
+        let of = &scan.facts;
+        self.facts.read += of.read;
+        self.facts.broken += of.broken;
+        self.facts.endless_delays += of.endless_delays;
+        self.facts.capped_outputs += of.capped_outputs;
+        self.facts.first_broken = self.facts.first_broken.take().or_else(|| of.first_broken.clone());
+        self.times.append(&mut scan.times);
+        self.texts.append(&mut scan.texts);
+        let place = |line| (path.to_owned(), line);
+        self.named = self.named.take().or_else(|| scan.has_names.map(place));
+        self.has_queries |= scan.queryless.is_none();
+        self.queryless = self.queryless.take().or_else(|| scan.queryless.map(place));
+        if self.times.len().max(self.texts.len()) > u32::MAX as usize {
+            let problem = RowProblem::TooManyRows { max: u32::MAX as usize };
+            return Err(lines::placed_error(path, 1, (None, problem)));
+        }
+        Ok(())
+    }
+
+    /// Whether all of it can be drawn from together.
+    fn checked(mut self, plan: &Plan, set: &FilePlan) -> Result<Self, DataError> {
+        if self.silent > 0 {
+            self.notes.push(format!(
+                "{}: there is more to say of {} other files",
+                set.path.display(),
+                self.silent
+            ));
+        }
+        if self.texts.is_empty() {
+            return Ok(self);
+        }
+        let at_fault =
+            |(path, line): (PathBuf, u64), problem| lines::placed_error(&path, line, (None, problem));
+        if set.batch != 1 {
+            if self.files > 1 {
+                return Err(DataError::ManyPools { path: set.path.clone(), files: self.files });
+            }
+            if let Some(place) = self.named.take() {
+                return Err(at_fault(place, RowProblem::NamedInBatch));
+            }
+        }
+        let api = plan.endpoint.kind;
+        let no_query = api.is_ranking() && (!self.has_queries || set.batch != 1);
+        match self.queryless.take().filter(|_| no_query) {
+            Some(place) => Err(at_fault(place, RowProblem::NoQuery { api: api.name() })),
+            None => Ok(self),
+        }
+    }
+}
+
+/// The files of a folder that a form has: of `random_pool` all of them, of others those below it called `.jsonl`; by name.
+pub(super) fn files_below(folder: &Path, form: Form) -> Result<Vec<PathBuf>, DataError> {
+    let mut found = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let read = |source| DataError::Read { path: folder.clone(), source };
+        for entry in std::fs::read_dir(&folder).map_err(read)? {
+            let path = entry.map_err(read)?.path();
+            if form == Form::RandomPool {
+                found.extend(path.is_file().then_some(path));
+            } else if path.is_dir() && !path.is_symlink() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|ending| ending == "jsonl") {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    if found.is_empty() {
+        return Err(DataError::EmptyFile { path: folder.to_owned() });
+    }
+    Ok(found)
+}
+
+/// The first `most` rows in the order of their times; rows of one time keep theirs.
+fn by_time(times: &[u64], most: Option<usize>) -> Vec<u32> {
+    let mut rows: Vec<u32> = (0..times.len() as u32).collect();
+    rows.sort_by_key(|row| times[*row as usize]);
+    rows.truncate(most.unwrap_or(usize::MAX));
+    rows
+}
+
 impl RecordFile {
-    /// Checks and indexes the file.
+    /// Checks and indexes the file, or the files of a folder.
     pub(crate) fn open(
         plan: &Plan,
         set: &FilePlan,
-        input: Input,
+        input: Option<Input>,
         form: Form,
         tokenizer: Option<Arc<dyn Tokenizer>>,
         context: &OpenContext<'_>,
@@ -143,16 +259,40 @@ impl RecordFile {
         }
         check_shape(set, form)?;
         let marking = plan.cache_bust.as_ref().map(|plan| Marking::new(plan, context.run_id));
-        let mut scan = Scan::new(&input.name, form, set, plan.endpoint.kind, marking.is_some());
-        scan.learn(&input, plan.seed)?;
-        scan.whole(&input)?;
+        let is_folder = input.is_none();
+        let path = input.as_ref().map_or_else(|| set.path.clone(), |input| input.name.clone());
+        let paths = if is_folder { files_below(&path, form)? } else { Vec::new() };
+        let opened = paths.iter().map(|path| aiperf_files::open(path));
+        let begin = |path: &Path| Scan::new(path, form, set, plan.endpoint.kind, marking.is_some());
+        let (mut source, mut gathered) = (Source::default(), Gathered::default());
+        let mut scan = begin(&path);
+        for input in input.into_iter().map(Ok).chain(opened) {
+            let input = input?;
+            let mut of_file = begin(&input.name);
+            of_file.learn(&input, plan.seed)?;
+            match of_file.whole(&input) {
+                // An empty file of a folder is none.
+                Err(DataError::EmptyFile { .. }) if is_folder => continue,
+                done => done?,
+            }
+            if is_folder || form == Form::RandomPool || form == Form::SageMaker {
+                gathered.add(&mut of_file, &input.name)?;
+            }
+            let stays_open = !is_folder || input.is_spooled;
+            source.push(input.name, stays_open.then_some(input.file), std::mem::take(&mut of_file.rows));
+            scan = of_file;
+        }
+        if source.len() == 0 {
+            return Err(DataError::EmptyFile { path });
+        }
+        let gathered = gathered.checked(plan, set)?;
         let histories = scan.histories();
         let (mut roots, mut chat_notes, mut conversations) = (Vec::new(), Vec::new(), scan.grouper.len());
         let mut chats = None;
         if matches!(form, Form::Bailian { .. }) && set.replay.turn_times != TurnTimes::Alone {
-            let of_root = std::mem::take(&mut scan.links).finish(set.entries).map_err(|(row, problem)| {
-                lines::placed_error(&input.name, scan.rows.line(row), (None, problem))
-            })?;
+            let of_root = std::mem::take(&mut scan.links)
+                .finish(set.entries)
+                .map_err(|(row, problem)| source.error(row, (None, problem)))?;
             chat_notes = of_root.notes();
             conversations = of_root.groups.len();
             scan.begins = if set.ignore_timestamps { Starts::default() } else { of_root.begins };
@@ -161,12 +301,34 @@ impl RecordFile {
             roots = of_root.roots;
             chats = Some(of_root.groups);
         }
+        let (mut pools, mut zero_ns) = (None, 0);
+        if form == Form::RandomPool {
+            let draws = Key::new(plan.seed).purpose("dataset.pool.pick");
+            let drawn = Pools::new(&source, &gathered.texts, set.batch, draws);
+            chat_notes.push(drawn.note(set.draws));
+            (pools, conversations) = (Some(drawn), set.draws);
+            chats = Some(Groups::Single { len: conversations });
+        } else if form == Form::SageMaker {
+            let rows = by_time(&gathered.times, set.entries);
+            let time = |row: &u32| gathered.times[*row as usize];
+            zero_ns = rows.first().map_or(0, time);
+            scan.begins = Starts::default();
+            for row in rows.iter().filter(|_| !set.ignore_timestamps) {
+                scan.begins.push(Some(time(row) - zero_ns));
+            }
+            conversations = rows.len();
+            chats = Some(Groups::Sorted { rows });
+        }
         let timeline = scan.timeline(conversations);
         let mut notes = scan.notes();
-        notes.extend(chat_notes.into_iter().map(|note| format!("{}: {note}", input.name.display())));
-        let Scan { rows, grouper, replaces_messages, begins, is_timed, seen, lengths, .. } = scan;
+        if gathered.files > 0 {
+            notes = gathered.notes;
+            scan.replaces_messages |= gathered.replaces_messages;
+            scan.facts = gathered.facts;
+        }
+        notes.extend(chat_notes.into_iter().map(|note| format!("{}: {note}", path.display())));
+        let Scan { grouper, replaces_messages, begins, is_timed, seen, lengths, .. } = scan;
         let (modes, shaping, ordinals, facts) = (scan.modes, scan.shaping, scan.ordinals, scan.facts);
-        let Input { file, name: path, .. } = input;
         let texts = lengths
             .map(|LengthsSeen { block, scope }| -> Result<Lengths, DataError> {
                 let tokenizer = tokenizer.ok_or(DataError::NoTokenizerForTrace)?;
@@ -175,18 +337,16 @@ impl RecordFile {
             })
             .transpose()?;
         let groups = chats.unwrap_or_else(|| grouper.finish(set.entries));
-        let turns = match form {
-            Form::SingleTurn | Form::Mooncake { .. } | Form::Bailian { .. } | Form::BurstGpt(_) => None,
-            Form::MultiTurn => {
-                let takes_system = plan.endpoint.kind.traits().has_system;
-                Some(Turns::of(&groups, &seen, takes_system).map_err(|index| {
-                    let (_, of, _) = groups.conversation(index);
-                    let line = rows.line(of[0]);
-                    let session = format!("of line {line}");
-                    let problem = RowProblem::TooManyTurns { session, max: MOST_TURNS };
-                    lines::placed_error(&path, line, (None, problem))
-                })?)
-            }
+        let turns = if form == Form::MultiTurn {
+            let takes_system = plan.endpoint.kind.traits().has_system;
+            let turns = Turns::of(&groups, &seen, takes_system).map_err(|index| {
+                let (_, of, _) = groups.conversation(index);
+                let session = format!("of line {}", source.line(of[0]));
+                source.error(of[0], (None, RowProblem::TooManyTurns { session, max: MOST_TURNS }))
+            })?;
+            Some(turns)
+        } else {
+            None
         };
         let mut made = Self {
             form,
@@ -194,10 +354,11 @@ impl RecordFile {
             texts,
             histories,
             roots,
-            file: Mutex::new(file),
+            source,
+            pools,
+            zero_ns,
             system: plan.system_prompt.clone(),
             marking,
-            rows,
             groups,
             models,
             osl: set.osl.clone(),
@@ -239,7 +400,8 @@ impl RecordFile {
     /// Times of a trace that no phase of `plan` is sent at.
     fn unused_times(&self, plan: &Plan) -> Option<String> {
         let is_schedule = |phase: &PhasePlan| matches!(phase.pacing, Pacing::FixedSchedule { .. });
-        let are_unused = self.form.block().is_some() && self.is_timed && !plan.phases.iter().any(is_schedule);
+        let are_times = self.form.block().is_some() || self.form == Form::SageMaker;
+        let are_unused = are_times && self.is_timed && !plan.phases.iter().any(is_schedule);
         are_unused.then(|| {
             format!(
                 "{}: the rows have timestamps, and the load options say when they are sent; --fixed-schedule sends them at their times",
@@ -249,21 +411,21 @@ impl RecordFile {
     }
 
     fn record(&self, row: usize) -> Result<Record, DataError> {
-        let read = |source| DataError::Read { path: self.path.clone(), source };
-        let bytes = self.rows.bytes(row);
-        let mut line = vec![0; (bytes.end - bytes.start) as usize];
-        {
-            let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-            file.seek(SeekFrom::Start(bytes.start)).map_err(read)?;
-            file.read_exact(&mut line).map_err(read)?;
-        }
-        let placed = |placed| lines::placed_error(&self.path, self.rows.line(row), placed);
-        let mut record = self.form.parse(line.trim_ascii(), self.api).map_err(placed)?;
+        let line = self.source.bytes(row)?;
+        let placed = |placed| self.source.error(row, placed);
+        let mut record = self.form.parse(&line, self.api).map_err(placed)?;
         // What was taken in when it was opened may have been changed since.
         self.shaping
-            .shape(self.rows.line(row), &mut record)
+            .shape(self.source.line(row), &mut record)
             .ok_or_else(|| placed((None, RowProblem::Changed)))?;
         Ok(record)
+    }
+
+    /// The row that is drawn for conversation `index`.
+    fn drawn(&self, pools: &Pools, index: usize) -> Result<Record, DataError> {
+        let row = |pick: Pick| Ok((pick, self.record(pick.row)?.turns.swap_remove(0)));
+        let rows = pools.picks(index).into_iter().map(row).collect::<Result<_, DataError>>()?;
+        Ok(Record { turns: vec![pools.merged(rows)], ..Record::default() })
     }
 
     fn turn(&self, row: Row, number: u64) -> Result<Turn, DataError> {
@@ -393,7 +555,10 @@ impl Workload for RecordFile {
         let mut instructs = self.turns.as_ref().is_some_and(|turns| turns.has_instruction[index]);
         let mut turns = Vec::with_capacity(self.turn_count(index));
         let (mut id, mut system) = (None, self.system.clone());
-        let records = rows.iter().map(|row| self.record(*row)).collect::<Result<Vec<_>, _>>()?;
+        let records = match &self.pools {
+            Some(pools) => vec![self.drawn(pools, index)?],
+            None => rows.iter().map(|row| self.record(*row)).collect::<Result<Vec<_>, _>>()?,
+        };
         let history = self.history(index, &records);
         let mode = self.modes.get(index).copied().unwrap_or_default();
         let context = match (history, mode) {
@@ -418,7 +583,7 @@ impl Workload for RecordFile {
                     if let Some(grown) = &mut grown {
                         self.tell_apart(&mut row, number, grown)?;
                     }
-                    if history.is_some() {
+                    if history.is_some() || self.form == Form::SageMaker {
                         self.with_system(&mut row, self.system.as_deref());
                     }
                     if mode == Mode::RecordedReplies {
@@ -427,6 +592,7 @@ impl Workload for RecordFile {
                         }
                         self.with_system(&mut row, system.as_deref());
                     }
+                    row.at_ns = row.at_ns.map(|ns| ns.saturating_sub(self.zero_ns));
                     pauses.apply(&mut row, &self.shaping, &self.timeline);
                     turns.push(self.turn(row, number)?);
                     number += 1;

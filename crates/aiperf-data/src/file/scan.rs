@@ -1,8 +1,9 @@
 //! The pass over a file of prompts when it is opened: every row is checked, and where it is and what it begins is kept.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use aiperf_core::conversation::is_query;
 use aiperf_core::plan::{self, EndpointKind, FilePlan, TurnTimes};
 use aiperf_core::text::for_terminal;
 use aiperf_files::Input;
@@ -45,8 +46,8 @@ pub(super) struct LengthsSeen {
 }
 
 /// The pass over the file when it is opened.
-pub(super) struct Scan<'a> {
-    path: &'a Path,
+pub(super) struct Scan {
+    path: PathBuf,
     form: Form,
     /// Conversations have markers.
     is_marked: bool,
@@ -94,18 +95,19 @@ pub(super) struct Scan<'a> {
     kinds: Kinds,
     /// Rows with a length of 0 that was made 1.
     raised: Seen,
+    /// Of each row, where they are put in the order of their times.
+    pub(super) times: Vec<u64>,
+    /// Of each row that is drawn from, how many texts it has; and whether some have names.
+    pub(super) texts: Vec<u32>,
+    pub(super) has_names: Option<u64>,
+    /// Line of the first row without a query.
+    pub(super) queryless: Option<u64>,
 }
 
-impl<'a> Scan<'a> {
-    pub(super) fn new(
-        path: &'a Path,
-        form: Form,
-        set: &FilePlan,
-        api: EndpointKind,
-        is_marked: bool,
-    ) -> Self {
+impl Scan {
+    pub(super) fn new(path: &Path, form: Form, set: &FilePlan, api: EndpointKind, is_marked: bool) -> Self {
         Self {
-            path,
+            path: path.to_owned(),
             form,
             is_marked,
             ignore_timestamps: set.ignore_timestamps,
@@ -137,6 +139,10 @@ impl<'a> Scan<'a> {
             links: Links::default(),
             kinds: Kinds::default(),
             raised: Seen::default(),
+            times: Vec::new(),
+            texts: Vec::new(),
+            has_names: None,
+            queryless: None,
         }
     }
 
@@ -164,7 +170,7 @@ impl<'a> Scan<'a> {
             Ok(())
         })?;
         if blocked == 0 && self.unblocked > 0 {
-            return Err(DataError::NoBlocks { path: self.path.to_owned() });
+            return Err(DataError::NoBlocks { path: self.path.clone() });
         }
         self.shaping.learnt(learning, block as u64, seed);
         Ok(())
@@ -172,7 +178,7 @@ impl<'a> Scan<'a> {
 
     /// Reads the file.
     pub(super) fn whole(&mut self, input: &Input) -> Result<(), DataError> {
-        let path = self.path;
+        let path = &self.path.clone();
         let mut is_header = self.form.has_header();
         lines::each(input, |line| {
             if std::mem::take(&mut is_header) {
@@ -220,8 +226,12 @@ impl<'a> Scan<'a> {
         self.check(&record, before).map_err(|problem| (None, problem))?;
         let has_times = record.turns.iter().any(|row| row.at_ns.is_some() || row.delay_ns.is_some());
         let Some(changes) = self.shaping.shape(number, &mut record) else { return Ok(false) };
-        for row in &record.turns {
+        // What is drawn beside it may have what it has not.
+        for row in record.turns.iter().filter(|_| self.form != Form::RandomPool) {
             self.fitness.check(row, number).map_err(|problem| (None, problem))?;
+        }
+        if self.form == Form::RandomPool {
+            self.drawable(&record.turns[0], number);
         }
         self.facts.capped_outputs += changes.capped_outputs;
         self.facts.capped_delays += changes.capped_delays;
@@ -283,6 +293,9 @@ impl<'a> Scan<'a> {
             let times = record.turns.iter().filter_map(|row| row.at_ns);
             let is_start = |at: &u64| is_first && Some(*at) == at_ns;
             self.later.extend(times.filter(|at| !is_start(at)));
+        }
+        if self.form == Form::SageMaker {
+            self.times.push(record.turns[0].at_ns.unwrap_or(0));
         }
         if let Some(link) = record.link.filter(|_| !is_alone) {
             self.links.push(link, at_ns.unwrap_or(0)).map_err(|problem| (None, problem))?;
@@ -346,6 +359,21 @@ impl<'a> Scan<'a> {
         record.mode.unwrap_or_else(|| self.mode_of(before))
     }
 
+    /// What a row is worth to draw from.
+    fn drawable(&mut self, row: &Row, line: u64) {
+        self.texts.push(u32::try_from(row.texts.len()).unwrap_or(u32::MAX));
+        if !row.groups.is_empty() {
+            self.has_names.get_or_insert(line);
+        }
+        let mut names = row.groups.iter().filter(|group| group.count > 0);
+        let stem = self.path.file_stem().unwrap_or_default().to_string_lossy();
+        let has_query =
+            if row.groups.is_empty() { is_query(&stem) } else { names.any(|group| is_query(&group.name)) };
+        if !has_query {
+            self.queryless.get_or_insert(line);
+        }
+    }
+
     /// What a row of a trace adds to conversation `at`.
     fn trace_row(&mut self, line: u64, at: usize, row: &Row, session: Option<&str>, block: usize) {
         self.histories.push(at, row, block);
@@ -380,11 +408,11 @@ impl<'a> Scan<'a> {
 
     /// What a user should know of the file.
     pub(super) fn notes(&self) -> Vec<String> {
-        let unknown = unknown_note(self.form, &self.unknown, self.more_unknown, self.path);
+        let unknown = unknown_note(self.form, &self.unknown, self.more_unknown, &self.path);
         let own = [unknown, self.untimed_note(), self.history_note(), self.times_note()];
         let own = own.into_iter().chain(self.trace_notes());
-        let of_rows = told::notes(&self.facts, self.long, self.path);
-        of_rows.into_iter().chain(own.flatten()).chain(self.fitness.notes(self.path)).collect()
+        let of_rows = told::notes(&self.facts, self.long, &self.path);
+        of_rows.into_iter().chain(own.flatten()).chain(self.fitness.notes(&self.path)).collect()
     }
 
     /// Conversations whose rows already hold what was said before them.
@@ -448,8 +476,12 @@ fn unknown_note(form: Form, unknown: &[(String, u64)], more: bool, path: &Path) 
     let more = if more { " and more" } else { "" };
     let file = path.display();
     Some(format!(
-        "{file}: keys that {} rows do not have are ignored: {}{more}",
-        form.kind().name(),
+        "{file}: keys that {} are ignored: {}{more}",
+        if form == Form::SageMaker {
+            "are not sent again".to_owned()
+        } else {
+            format!("{} rows do not have", form.kind().name())
+        },
         names.join(", ")
     ))
 }

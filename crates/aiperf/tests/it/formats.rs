@@ -138,3 +138,75 @@ fn what_a_run_wrote_is_sent_again() {
         .expect_exit(2)
         .says(&["again.json: data[0].payloads[0]: 'messages' must be a list, not absent"]);
 }
+
+#[test]
+fn a_pool_is_drawn_from() {
+    let rows = lines(&(0..5).map(|i| json!({"text": format!("text {i}")})).collect::<Vec<_>>());
+    let sent = |more: &str, name: &str| -> Vec<Value> {
+        let server = server();
+        run(&server, name, &rows)
+            .args("--custom-dataset-type random_pool --request-count 12 --concurrency 1")
+            .args(more)
+            .run()
+            .expect_exit(0)
+            .ends(Tally::of(12, 0))
+            .shows(&["12 conversations are drawn with replacement"]);
+        bodies(&server).into_iter().map(|body| body["messages"][0]["content"].clone()).collect()
+    };
+    let one = sent("", "a.jsonl");
+    assert!(one.iter().all(|text| text.as_str().is_some_and(|text| text.starts_with("text "))), "{one:?}");
+    assert_eq!(one, sent("", "a.jsonl"), "the seed says what is drawn");
+    let three = sent("--batch-size 3", "a.jsonl");
+    assert!(three.iter().all(|parts| parts.as_array().is_some_and(|parts| parts.len() == 3)), "{three:?}");
+    let server = server();
+    Run::unseeded(&server.url())
+        .file("pools/a.jsonl", &rows)
+        .file("pools/b.jsonl", &rows)
+        .args("--input-file pools --request-count 2 --concurrency 1")
+        .run()
+        .expect_exit(0)
+        .shows(&["pools: read as random_pool, for there is 'text' in the first row of pools/a.jsonl; each file is a pool"]);
+    Run::unseeded(&server.url())
+        .file("pools/a.jsonl", &rows)
+        .args("--input-file pools --custom-dataset-type random_pool --batch-size 2")
+        .run()
+        .expect_exit(2)
+        .says(&["--batch-size and --input-file exclude each other", "pools with names of their own"]);
+}
+
+#[test]
+fn captures_are_sent_again() {
+    let row = |id: &str, time: &str, text: &str| {
+        let body = json!({"model": "old", "messages": [{"role": "user", "content": text}], "max_tokens": 7, "seed": 3});
+        json!({
+            "captureData": {"endpointInput": {"data": body.to_string(), "encoding": "JSON", "mode": "INPUT"}},
+            "eventMetadata": {"eventId": id, "inferenceTime": time},
+            "eventVersion": "0",
+        })
+    };
+    let text = lines(&[
+        row("a", "2026-04-29T00:03:18.120Z", "second"),
+        row("b", "2026-04-29T00:03:18.050Z", "first"),
+    ]);
+    let server = server();
+    let done = run(&server, "c.jsonl", text)
+        .args("--custom-dataset-type sagemaker_data_capture --fixed-schedule")
+        .run()
+        .expect_exit(0)
+        .ends(Tally::of(2, 0))
+        .shows(&["c.jsonl: keys that are not sent again are ignored: 'seed' (line 1)"]);
+    let sent = bodies(&server);
+    let messages: Vec<_> = sent.iter().map(|body| body["messages"].clone()).collect();
+    assert_eq!(messages, ["first", "second"].map(|text| json!([{"role": "user", "content": text}])));
+    assert!(sent.iter().all(|body| body["max_completion_tokens"] == 7
+        && body["model"] != "old"
+        && body.get("seed").is_none()));
+    let mut at: Vec<u64> =
+        done.records().iter().map(|r| r["metadata"]["scheduled_ns"].as_u64().expect("scheduled")).collect();
+    at.sort_unstable();
+    assert_eq!(at[1] - at[0], 70_000_000);
+    run(&server, "c.jsonl", "{\"captureData\":{},\"eventMetadata\":{\"eventId\":\"e\"}}\n")
+        .run()
+        .expect_exit(2)
+        .says(&["c.jsonl:1: event 'e': 'eventMetadata.inferenceTime' is missing"]);
+}

@@ -1,9 +1,10 @@
 //! Files of prompts: what they hold, and what is refused.
 
-use std::io::Write;
+use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 use std::sync::Arc;
 
+use aiperf_core::conversation::TextGroup;
 use aiperf_core::plan::{CacheBustPlan, DatasetPlan, FileFormat, MarkerTarget};
 use serde_json::json;
 use tempfile::NamedTempFile;
@@ -274,7 +275,9 @@ fn bad_files_are_refused_by_line_and_column() {
 #[test]
 fn what_is_no_file_is_refused() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    assert!(matches!(open(set(folder.path())), Err(DataError::Folder { .. })));
+    assert!(matches!(open(set(folder.path())), Err(DataError::Input(_))));
+    let shown = FilePlan { format: FileFormat::Detect, ..set(folder.path()) };
+    assert!(matches!(open(shown), Err(DataError::Folder { .. })));
     let missing = folder.path().join("none.jsonl");
     let error = open(set(&missing)).map(|w| w.len()).expect_err("missing");
     assert!(error.to_string().starts_with(&format!("{}: No such file", missing.display())), "{error}");
@@ -773,4 +776,188 @@ fn rows_that_go_on_want_the_conversation_as_it_began() {
     ));
     let answers = r#"{"context_mode":"deltas_with_responses","turns":[{"role":"assistant","text":"a"}]}"#;
     assert!(refused(answers).contains("every turn is a recorded answer"));
+}
+
+/// A folder with files of these names and texts.
+fn folder_of(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    for (name, text) in files {
+        let path = dir.path().join(name);
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        std::fs::write(path, text).expect("written");
+    }
+    dir
+}
+
+fn opened(
+    dir: &tempfile::TempDir,
+    name: &str,
+    change: impl FnOnce(&mut FilePlan),
+    kind: EndpointKind,
+) -> Result<Arc<dyn Workload>, String> {
+    let mut set = set(&dir.path().join(name));
+    change(&mut set);
+    crate::open(&plan(DatasetPlan::File(set), kind), None, context())
+        .map_err(|error| error.to_string().replace(&dir.path().display().to_string(), ""))
+}
+
+fn pool(set: &mut FilePlan) {
+    set.format = FileFormat::RandomPool;
+}
+
+#[test]
+fn conversations_are_drawn_from_a_pool() {
+    let rows =
+        ["t0", "t1", "t2", "t3", "t4"].map(|text| format!("{{\"text\":\"{text}\",\"delay\":5}}\n")).concat();
+    let dir = folder_of(&[("a.jsonl", &rows)]);
+    let open = |seed: u64, draws: usize| {
+        let set = FilePlan { format: FileFormat::RandomPool, draws, ..set(&dir.path().join("a.jsonl")) };
+        let mut plan = plan(DatasetPlan::File(set), EndpointKind::Chat);
+        plan.seed = seed;
+        crate::open(&plan, None, context()).expect("a good pool")
+    };
+    let drawn = |seed, draws| -> Vec<String> {
+        all(&*open(seed, draws)).into_iter().map(|mut c| c.turns.remove(0).texts.remove(0)).collect()
+    };
+    let first = drawn(1, 60);
+    assert_eq!(first[..6], drawn(1, 6)[..], "more draws do not change the first ones");
+    assert_ne!(first, drawn(2, 60));
+    let different: std::collections::BTreeSet<_> = first.iter().map(String::as_str).collect();
+    assert_eq!(different.into_iter().collect::<Vec<_>>(), ["t0", "t1", "t2", "t3", "t4"]);
+    let workload = open(1, 6);
+    let one = workload.conversation(5, Visit::default()).expect("drawn");
+    assert_eq!((one.id.as_str(), one.turns.len(), one.turns[0].delay_ns), ("session_000005", 1, None));
+    let named = [TextGroup { name: "a".into(), count: 1 }];
+    assert_eq!((one.turns[0].groups.as_slice(), one.turns[0].texts.len()), (&named[..], 1));
+    let facts = workload.describe();
+    assert_eq!(
+        (facts.kind, facts.entries, facts.turns, facts.most_turns),
+        (WorkloadKind::RandomPool, 6, 6, 1)
+    );
+    let said =
+        "6 conversations are drawn with replacement, each one of 5 rows; --num-dataset-entries says how many";
+    assert!(facts.notes.iter().any(|note| note.ends_with(said)), "{:?}", facts.notes);
+    assert!(facts.notes[0].ends_with("keys that random_pool rows do not have are ignored: 'delay' (line 1)"));
+}
+
+#[test]
+fn each_file_of_a_folder_is_a_pool() {
+    let dir = folder_of(&[
+        ("p/passages.jsonl", "{\"texts\":[\"p0\",\"p1\"]}\n\n{\"texts\":[\"p2\"]}\n"),
+        ("p/query.txt", "{\"text\":\"q0\"}\n{\"texts\":[{\"name\":\"query\",\"contents\":[\"q1\"]}]}\n"),
+        ("p/zero.jsonl", "\n"),
+        ("p/below/c.jsonl", "{\"text\":\"no\"}\n"),
+    ]);
+    for format in [FileFormat::RandomPool, FileFormat::Detect] {
+        let workload = opened(&dir, "p", |set| set.format = format, EndpointKind::CohereRankings);
+        let workload = workload.expect("a good folder");
+        assert_eq!(workload.len(), 100);
+        for c in all(&*workload) {
+            let turn = &c.turns[0];
+            assert!(turn.query().expect("a query").starts_with('q'), "{turn:?}");
+            let passages: Vec<&str> = turn.passages().collect();
+            assert!([&["p0", "p1"][..], &["p2"]].contains(&&passages[..]), "{passages:?}");
+        }
+    }
+    let refused = |change: fn(&mut FilePlan), kind| {
+        opened(&dir, "p", change, kind).map(|w| w.len()).expect_err("it is refused")
+    };
+    let batch: fn(&mut FilePlan) = |set| (set.format, set.batch) = (FileFormat::RandomPool, 2);
+    assert!(refused(batch, EndpointKind::Chat).starts_with("/p: its 2 files are pools with names"));
+    let bad =
+        folder_of(&[("a.jsonl", "{\"text\":\"a\"}\n"), ("b.jsonl", "{\"text\":\"b\"}\n{\"text\":1}\n")]);
+    let error = opened(&bad, "", pool, EndpointKind::Chat).map(|w| w.len()).expect_err("a bad row");
+    assert!(error.ends_with("b.jsonl:2: 'text' must be a string, not 1"), "{error}");
+    let error =
+        opened(&bad, "a.jsonl", pool, EndpointKind::CohereRankings).map(|w| w.len()).expect_err("no query");
+    assert!(error.starts_with("/a.jsonl:1: no text is named 'query'"), "{error}");
+    let empty = folder_of(&[("a.jsonl", "\n")]);
+    let error = opened(&empty, "", pool, EndpointKind::Chat).map(|w| w.len()).expect_err("nothing");
+    assert!(error.ends_with(": holds no rows"), "{error}");
+}
+
+#[test]
+fn a_batch_is_drawn_text_by_text() {
+    let dir = folder_of(&[(
+        "a.jsonl",
+        "{\"texts\":[\"a\",\"b\",\"c\"]}\n{\"type\":\"random_pool\",\"text\":\"d\"}\n",
+    )]);
+    let batch = |set: &mut FilePlan| (set.format, set.batch, set.draws) = (FileFormat::RandomPool, 4, 50);
+    let got = all(&*opened(&dir, "a.jsonl", batch, EndpointKind::Chat).expect("a good pool"));
+    assert!(got.iter().all(|c| c.turns[0].texts.len() == 4 && c.turns[0].groups.is_empty()));
+    let different: std::collections::BTreeSet<_> =
+        got.iter().flat_map(|c| c.turns[0].texts.clone()).collect();
+    assert_eq!(different.into_iter().collect::<Vec<_>>(), ["a", "b", "c", "d"]);
+    assert!(
+        got.iter().any(|c| c.turns[0].texts.iter().any(|text| text == "d") && c.turns[0].texts[0] != "d")
+    );
+    let named =
+        folder_of(&[("a.jsonl", "{\"text\":\"a\"}\n{\"texts\":[{\"name\":\"n\",\"contents\":[\"b\"]}]}\n")]);
+    let error = opened(&named, "a.jsonl", batch, EndpointKind::Chat).map(|w| w.len()).expect_err("a name");
+    assert!(error.starts_with("/a.jsonl:2: a text has a name, and --batch-size"), "{error}");
+    assert!(opened(&named, "a.jsonl", pool, EndpointKind::Chat).is_ok());
+}
+
+fn captured(id: &str, time: &str, body: &Value) -> String {
+    let input = json!({"data": body.to_string(), "encoding": "JSON", "mode": "INPUT"});
+    let row = json!({
+        "captureData": {"endpointInput": input, "endpointOutput": {"data": "{\"usage\":{\"prompt_tokens\":3}}"}},
+        "eventMetadata": {"eventId": id, "inferenceTime": time},
+        "eventVersion": "0",
+    });
+    format!("{row}\n")
+}
+
+#[test]
+fn captures_are_sent_in_the_order_of_their_times() {
+    let said =
+        |text: &str| json!({"messages": [{"role": "user", "content": text}], "max_tokens": 5, "top_p": 0.5});
+    let late = captured("a", "2026-04-29T00:03:20Z", &said("late"))
+        + &captured("b", "2026-04-29T00:03:18Z", &said("first"));
+    let middle = captured("c", "2026-04-29T00:03:19.5Z", &said("middle"));
+    let dir = folder_of(&[
+        ("x/1.jsonl", &late),
+        ("x/y/2.jsonl", &middle),
+        ("x/z.jsonl", "\n"),
+        ("x/note.txt", "no row"),
+    ]);
+    for format in [FileFormat::SageMaker, FileFormat::Detect] {
+        let workload =
+            opened(&dir, "x", |set| set.format = format, EndpointKind::Chat).expect("good captures");
+        let got = all(&*workload);
+        let read: Vec<_> = got
+            .iter()
+            .map(|c| (c.turns[0].extra["messages"][0]["content"].as_str().expect("a text"), c.turns[0].at_ns))
+            .collect();
+        let ns = |ms: u64| Some(ms * 1_000_000);
+        assert_eq!(read, [("first", ns(0)), ("middle", ns(1_500)), ("late", ns(2_000))]);
+        assert_eq!([0, 1, 2].map(|i| workload.start_ns(i)), [ns(0), ns(1_500), ns(2_000)]);
+        let first = &got[0];
+        assert_eq!((first.id.as_str(), first.context), ("session_000000", ContextMode::SelfContained));
+        assert_eq!(first.turns[0].max_tokens, Some(5));
+        assert!(workload.is_timed() && workload.replaces_messages());
+        let facts = workload.describe();
+        assert_eq!((facts.kind, facts.entries), (WorkloadKind::SageMaker, 3));
+        let note = "1.jsonl: keys that are not sent again are ignored: 'top_p' (line 1)";
+        assert!(facts.notes.iter().any(|n| n.ends_with(note)), "{:?}", facts.notes);
+    }
+    let two = opened(
+        &dir,
+        "x",
+        |set| (set.format, set.entries) = (FileFormat::SageMaker, Some(2)),
+        EndpointKind::Chat,
+    );
+    assert_eq!(two.expect("good captures").len(), 2);
+    let bad = folder_of(&[(
+        "1.jsonl",
+        &(middle + &captured("e-7", "2026-04-29T00:03:19Z", &json!({"inputs": "x"}))),
+    )]);
+    let sagemaker = |set: &mut FilePlan| set.format = FileFormat::SageMaker;
+    let refused =
+        |kind| opened(&bad, "1.jsonl", sagemaker, kind).map(|w| w.len()).expect_err("it is refused");
+    assert_eq!(
+        refused(EndpointKind::Chat),
+        "/1.jsonl:2: event 'e-7': the captured body has no 'messages'; captures of chat endpoints are sent again, and no others"
+    );
+    assert!(refused(EndpointKind::Completions).starts_with("/1.jsonl:1: event 'c': holds messages"));
 }
