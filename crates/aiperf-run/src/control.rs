@@ -15,7 +15,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::MissedTickBehavior;
 
 use crate::error::RunError;
-use crate::filler::{self, Bodies};
+use crate::filler::{self, Bodies, Filling};
 use crate::health::ProcessMeter;
 use crate::hooks::Hooks;
 use crate::interrupt::Interrupt;
@@ -87,21 +87,21 @@ impl Control {
         for (number, (plan, starts)) in phases.iter().enumerate() {
             let Some(composer) = ran.composer.take() else { break };
             let base = open.iter().map(|o| o.phase.counters.sessions.load(Ordering::Relaxed)).sum();
-            let (ring, filler) = match filler::start(plan, starts, base, composer) {
-                Ok(prepared) => prepared,
+            let filling = match filler::start(plan, starts, base, composer) {
+                Ok(filling) => filling,
                 Err(problem) => {
                     ran.problems.push(problem);
                     break;
                 }
             };
             let mut stopped = None;
-            let is_filled = self.filled(filler::primed(plan, starts), &ring).await;
+            let is_filled = self.filled(filler::primed(plan, starts), &filling.ring).await;
             if is_filled && plan.kind == PhaseKind::Profiling && !profiles {
                 stopped = self.start_profiler().await.err();
                 profiles = true;
             }
             if is_filled && stopped.is_none() {
-                open.push(self.start(number as u16, plan, starts, base, ring.clone()));
+                open.push(self.start(number as u16, plan, starts, base, &filling));
                 let until = match phases.get(number + 1) {
                     Some((next, _)) if next.seamless => Until::Sent,
                     _ => Until::Done,
@@ -112,7 +112,7 @@ impl Control {
                     profiles = false;
                 }
             }
-            let (composer, problem) = filler::stop(filler, &ring);
+            let (composer, problem) = filling.stop();
             ran.composer = composer;
             let is_over = problem.is_some() || stopped.is_some();
             ran.problems.extend(problem.into_iter().chain(stopped));
@@ -160,7 +160,14 @@ impl Control {
     }
 
     /// Starts a phase on all shards.
-    fn start(&mut self, number: u16, plan: &PhasePlan, starts: &Starts, base: u64, ring: Bodies) -> Open {
+    fn start(
+        &mut self,
+        number: u16,
+        plan: &PhasePlan,
+        starts: &Starts,
+        base: u64,
+        filling: &Filling,
+    ) -> Open {
         let mut ramps = Vec::new();
         let mut limit = |places: Option<u32>, ramp: Option<Ramp>, limited: Limited| {
             let curve = LimitCurve::new(places?, ramp.as_ref(), limited, self.seed, number);
@@ -184,7 +191,8 @@ impl Control {
             number,
             plan: plan.clone(),
             window: PhaseWindow::start(plan, mono_ns() + START_AHEAD_NS),
-            ring,
+            ring: filling.ring.clone(),
+            again: filling.again.clone(),
             limits,
             starts: starts.clone(),
             base,

@@ -63,6 +63,12 @@ impl BodyCounter {
         Self { tokenizer, endpoint, specials, template, known: Memo::default(), told: false }
     }
 
+    /// Another one that counts the same.
+    pub(crate) fn twin(&self) -> Self {
+        let (tokenizer, endpoint) = (self.tokenizer.clone(), self.endpoint.clone());
+        Self::new(tokenizer, endpoint, self.specials, self.template)
+    }
+
     /// Tokens of a body; `None` when the template refuses it, as a server with this template will.
     pub(crate) fn body(&mut self, body: &[u8]) -> Option<u64> {
         if let Some(now) = self.template

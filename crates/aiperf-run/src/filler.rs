@@ -5,6 +5,7 @@ use std::thread::JoinHandle;
 
 use aiperf_core::plan::{Pacing, PhaseKind, PhasePlan};
 
+use crate::again::{Again, Maker, RESTS};
 use crate::error::RunError;
 use crate::phase::Starts;
 use crate::prepare::{Composer, Prepared, Sessions};
@@ -16,9 +17,19 @@ const RING_SLOTS: usize = 4096;
 const READY_BYTES: u64 = 64 << 20;
 /// Most conversations made before the start of an open loop.
 const MOST_PRIMED: u64 = 1024;
+/// Most of them made before the start of a closed one: more than connections can be opened while the rest is made.
+const MOST_PLACES: u64 = 1 << 14;
 
 /// Conversations on their way from the composer to the shards.
 pub(crate) type Bodies = Arc<Ring<Arc<Prepared>>>;
+
+/// The composers of a phase at work.
+pub(crate) struct Filling {
+    pub ring: Bodies,
+    pub again: Arc<Again>,
+    filler: JoinHandle<Filled>,
+    maker: Option<Maker>,
+}
 
 /// Starts to compose the sessions of a phase. `base` is the number of sessions that earlier phases used up.
 pub(crate) fn start(
@@ -26,11 +37,19 @@ pub(crate) fn start(
     starts: &Starts,
     base: u64,
     composer: Composer,
-) -> Result<(Bodies, JoinHandle<Filled>), RunError> {
+) -> Result<Filling, RunError> {
     let ahead = Ahead { items: primed(plan, starts), bytes: READY_BYTES };
     let ring = Arc::new(Ring::new(RING_SLOTS + 2 * most_at_once(plan) as usize, ahead));
-    let filler = spawn(composer, ring.clone(), sessions(plan, starts, base))?;
-    Ok((ring, filler))
+    let sessions = sessions(plan, starts, base);
+    let (again, maker) = match composer.twin() {
+        Some(twin) => {
+            let (again, maker) = Again::start(twin, sessions.clone(), ring.clone(), RESTS)?;
+            (again, Some(maker))
+        }
+        None => (Again::never(), None),
+    };
+    let filler = spawn(composer, ring.clone(), sessions)?;
+    Ok(Filling { ring, again: Arc::new(again), filler, maker })
 }
 
 /// The sessions of a phase, behind `base` of others.
@@ -66,13 +85,22 @@ pub(crate) fn most_at_once(plan: &PhasePlan) -> u32 {
 /// schedule.
 pub(crate) fn primed(plan: &PhasePlan, starts: &Starts) -> u64 {
     let wanted = match &plan.pacing {
-        Pacing::Concurrency => u64::from(most_at_once(plan)).max(1),
+        Pacing::Concurrency => at_first(plan).clamp(1, MOST_PLACES),
         Pacing::Rate { rate, .. } => (rate.peak().ceil() as u64).clamp(1, MOST_PRIMED),
         // The first sessions start in another order than they are numbered in.
         Pacing::UserCentric { users, .. } => u64::from(*users).max(1),
         Pacing::FixedSchedule { .. } => MOST_PRIMED,
     };
     wanted.min(most_sessions(plan, starts))
+}
+
+/// How many places of a closed loop its first second has.
+fn at_first(plan: &PhasePlan) -> u64 {
+    let target = f64::from(plan.concurrency.unwrap_or(0));
+    let Some(ramp) = plan.concurrency_ramp.filter(|ramp| ramp.duration_ns > 0) else { return target as u64 };
+    let from = ramp.from.unwrap_or(1.0).max(1.0);
+    let rise = (target - from).max(0.0) * (1e9 / ramp.duration_ns as f64).min(1.0);
+    (from + rise).ceil() as u64
 }
 
 /// The composer, back from a phase, and how that ended for it.
@@ -102,11 +130,46 @@ fn spawn(mut composer: Composer, ring: Bodies, sessions: Sessions) -> Result<Joi
         .map_err(RunError::Thread)
 }
 
-/// Ends the ring and takes the composer back, with what went wrong in it.
-pub(crate) fn stop(filler: JoinHandle<Filled>, ring: &Bodies) -> (Option<Composer>, Option<RunError>) {
-    ring.close();
-    match filler.join() {
-        Ok((composer, filled)) => (Some(composer), filled.err()),
-        Err(_) => (None, Some(RunError::Panicked("composer"))),
+impl Filling {
+    /// Ends the ring and takes the composer back, with what went wrong in it.
+    pub(crate) fn stop(self) -> (Option<Composer>, Option<RunError>) {
+        self.ring.close();
+        self.again.stop();
+        let again = match self.maker.map(JoinHandle::join) {
+            None | Some(Ok(Ok(()))) => None,
+            Some(Ok(Err(error))) => Some(error),
+            Some(Err(_)) => Some(RunError::Panicked("composer")),
+        };
+        match self.filler.join() {
+            Ok((composer, filled)) => (Some(composer), filled.err().or(again)),
+            Err(_) => (None, Some(RunError::Panicked("composer"))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aiperf_core::plan::{Ramp, RampShape};
+
+    use super::*;
+    use crate::toys;
+
+    #[test]
+    fn what_the_first_second_needs_is_made_before_the_start() {
+        let primed = |concurrency, ramp: Option<(Option<f64>, u64)>| {
+            let ramp = ramp.map(|(from, seconds)| Ramp {
+                from,
+                duration_ns: seconds * 1_000_000_000,
+                shape: RampShape::Linear,
+            });
+            let plan =
+                PhasePlan { concurrency: Some(concurrency), concurrency_ramp: ramp, ..toys::closed_loop() };
+            primed(&plan, &Starts::Places)
+        };
+        assert_eq!(primed(1000, None), 1000);
+        assert_eq!(primed(1_000_000, None), MOST_PLACES);
+        assert_eq!(primed(100_001, Some((None, 100))), 1001);
+        assert_eq!(primed(10, Some((Some(500.0), 100))), 500);
+        assert_eq!(primed(64, Some((None, 0))), 64);
     }
 }

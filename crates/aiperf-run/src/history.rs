@@ -37,6 +37,12 @@ impl History {
         }
     }
 
+    /// Holds no more than what it has.
+    pub(crate) fn shrink(&mut self) {
+        self.replies.shrink_to_fit();
+        self.said.shrink_to_fit();
+    }
+
     /// All that was said and heard, in its order.
     fn elements<'a>(&'a self, turns: &'a [PreparedTurn]) -> impl Iterator<Item = &'a [u8]> + Clone {
         let mut from = 0;

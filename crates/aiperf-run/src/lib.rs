@@ -11,6 +11,7 @@
 //! [`Job::run`] drives it. From the first request on nothing is an error any more: the run writes what it has and says in
 //! [`RunEnd::problems`] what went wrong.
 
+mod again;
 mod artifacts;
 mod ask;
 mod cache_ledger;

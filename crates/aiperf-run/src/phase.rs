@@ -9,6 +9,7 @@ use aiperf_data::{Sampler, Workload};
 use aiperf_load::{FixedSchedule, PhaseWindow};
 use tokio::sync::Notify;
 
+use crate::again::Again;
 use crate::limit::Limits;
 use crate::prepare::Prepared;
 use crate::ring::Ring;
@@ -24,6 +25,8 @@ pub(crate) struct Phase {
     pub window: PhaseWindow,
     /// Bodies, in session order.
     pub ring: Arc<Ring<Arc<Prepared>>>,
+    /// Bodies that were given back, once more.
+    pub again: Arc<Again>,
     /// What may be at once.
     pub limits: Limits,
     /// When sessions start, where that is not when a place is free.

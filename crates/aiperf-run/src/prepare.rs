@@ -36,6 +36,8 @@ pub(crate) struct Prepared {
     pub entry: usize,
     /// Its turns in order; at least one.
     pub turns: Vec<PreparedTurn>,
+    /// Bytes that are free once its session gives it back: none of one turn, and none of what is kept for other sessions.
+    pub weight: u64,
 }
 
 /// A request ready for the wire.
@@ -130,6 +132,23 @@ impl Composer {
         Self { setup, written: Vec::new(), kept: HashMap::new(), kept_bytes: 0 }
     }
 
+    /// Another one, which makes the same conversations but keeps and writes none; `None` where none has a second turn.
+    pub(crate) fn twin(&self) -> Option<Self> {
+        let ComposerSetup { workload, sampler, endpoint, counter, must_count, models, .. } = &self.setup;
+        (workload.describe().most_turns > 1).then(|| {
+            Self::new(ComposerSetup {
+                workload: workload.clone(),
+                sampler: *sampler,
+                endpoint: endpoint.clone(),
+                counter: counter.as_ref().map(BodyCounter::twin),
+                inputs: None,
+                repeats: false,
+                must_count: *must_count,
+                models: models.clone(),
+            })
+        })
+    }
+
     /// Fills `ring` with the sessions of a phase. Ends after the last one or when the ring closes.
     pub(crate) fn fill(&mut self, ring: &Ring<Arc<Prepared>>, sessions: &Sessions) -> Result<(), RunError> {
         let listed = sessions.order.as_ref().map(|schedule| schedule.entries());
@@ -185,15 +204,20 @@ impl Composer {
         if let Some(kept) = self.kept.get(&entry) {
             return Ok(kept.clone());
         }
-        let prepared = Arc::new(self.compose(entry, visit)?);
+        let mut prepared = self.compose(entry, visit)?;
+        let bytes = prepared.bytes();
+        let is_useful = self.setup.repeats && !self.setup.workload.is_marked();
+        let is_kept = is_useful && self.kept_bytes + bytes <= KEPT_BYTES;
+        if !is_kept && prepared.turns.len() > 1 {
+            prepared.weight = (bytes + prepared.turns.len() * size_of::<PreparedTurn>()) as u64;
+        }
+        let prepared = Arc::new(prepared);
         if self.is_new(entry)
             && let Some(inputs) = &mut self.setup.inputs
         {
             inputs.entry(&prepared.id, prepared.turns.iter().map(|t| t.body.as_ref()));
         }
-        let bytes = prepared.bytes();
-        let is_useful = self.setup.repeats && !self.setup.workload.is_marked();
-        if is_useful && self.kept_bytes + bytes <= KEPT_BYTES {
+        if is_kept {
             self.kept_bytes += bytes;
             self.kept.insert(entry, prepared.clone());
         }
@@ -206,7 +230,7 @@ impl Composer {
         for number in 0..conversation.turns.len() {
             turns.push(self.turn(&request(&conversation, number), goes_on(&conversation))?);
         }
-        Ok(Prepared { id: conversation.id, entry, turns })
+        Ok(Prepared { id: conversation.id, entry, turns, weight: 0 })
     }
 
     fn turn(&mut self, request: &Request<'_>, goes_on: bool) -> Result<PreparedTurn, RunError> {

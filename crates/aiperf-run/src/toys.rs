@@ -13,6 +13,7 @@ use aiperf_tokens::{ChatTemplate, SpecialTokens, Tokenizer};
 use serde_json::Map;
 use tokio::sync::Notify;
 
+use crate::again::Again;
 use crate::limit::Limits;
 use crate::phase::{Counters, Phase, Starts, Stop};
 use crate::prepare::{Composer, ComposerSetup, Prepared};
@@ -34,6 +35,7 @@ pub(crate) fn phase(plan: PhasePlan, start_ns: u64) -> Arc<Phase> {
         window: PhaseWindow::start(&plan, start_ns),
         plan,
         ring: Arc::new(Ring::new(4, Ahead { items: 4, bytes: 0 })),
+        again: Arc::new(Again::never()),
         limits: Limits::default(),
         starts,
         base: 0,
@@ -151,7 +153,8 @@ impl Workload for Given {
     }
 
     fn conversation(&self, index: usize, visit: Visit) -> Result<Conversation, DataError> {
-        let mut conversation = self.conversations[index].clone();
+        let out_of_range = || DataError::OutOfRange { index, len: self.conversations.len() };
+        let mut conversation = self.conversations.get(index).ok_or_else(out_of_range)?.clone();
         if self.marked {
             let phase = if visit.warmup { "w" } else { "p" };
             conversation.id = format!("{}-{phase}{}", conversation.id, visit.session);

@@ -14,10 +14,11 @@ use aiperf_os::mono_ns;
 
 use super::part::{MaySend, Part};
 use super::{Ended, Shard};
+use crate::again::InHand;
 use crate::history::History;
 use crate::limit::Places;
 use crate::phase::{Phase, Starts};
-use crate::prepare::{Prepared, PreparedTurn};
+use crate::prepare::Prepared;
 
 /// A session that starts.
 pub(super) struct Begin {
@@ -66,12 +67,30 @@ impl Begin {
     }
 }
 
+/// A session under way.
+struct Talk<'a> {
+    number: u64,
+    correlation_id: SessionId,
+    /// Its server, all through its turns.
+    target: usize,
+    sticky: Option<Rc<Sticky>>,
+    in_hand: InHand<'a>,
+    history: History,
+    /// The turns that it has.
+    turns: usize,
+    user: Option<User>,
+    /// What its next turn holds already.
+    places: Places,
+    sender: Option<MaySend>,
+    /// When its next turn is wanted.
+    scheduled_ns: Option<u64>,
+}
+
 impl Shard {
     /// The turns of one session, strictly one after the other.
     pub(super) async fn session(&self, part: &Part, begin: Begin) {
-        let Begin { session, mut scheduled_ns, user, mut places, sender } = begin;
+        let Begin { session, scheduled_ns, user, places, sender } = begin;
         let phase = &*part.phase;
-        let mut sender = Some(sender);
         let asked_ns = mono_ns();
         let prepared = tokio::select! {
             biased;
@@ -85,138 +104,177 @@ impl Shard {
             return;
         };
         let _live = part.lives(asked_ns);
-        let correlation_id = self.name(phase, &prepared, user);
-        let target = self.target(phase, session);
-        let sticky = (self.reuse == ConnectionReuse::Sticky).then(|| Rc::new(Sticky::default()));
-        let mut history = History::default();
-        let turns = user.map_or(usize::MAX, |user| user.turns as usize).min(prepared.turns.len());
-        for (turn, request) in prepared.turns[..turns].iter().enumerate() {
-            if let Some(at_ns) = scheduled_ns.filter(|_| turn > 0) {
-                // A turn that is due looks for a stop when it claims its send, not here: that would take the lock all shards share.
-                tokio::select! {
-                    biased;
-                    () = self.deadlines.until(at_ns) => {}
-                    () = self.stopped(part) => return,
-                }
-            }
-            if !phase.limits.are_none() {
-                tokio::select! {
-                    biased;
-                    () = phase.limits.for_turn(&mut places) => {}
-                    () = self.stopped(part) => {
-                        if let Some(at_ns) = scheduled_ns {
-                            part.cut(at_ns);
-                        }
-                        return;
-                    }
-                }
-            }
-            if request.resets {
-                history = History::default();
-            }
-            let body = history.body(&prepared.turns, turn);
-            let dispatched_ns = mono_ns();
-            if part.cancel.fired() || !phase.claim(dispatched_ns) {
-                // What waited for nothing but its session is no arrival that was missed.
-                if let Some(at_ns) = scheduled_ns.filter(|_| turn == 0 || !phase.limits.are_none()) {
-                    part.cut(at_ns);
-                }
+        let mut talk = Talk {
+            number: session,
+            correlation_id: self.name(phase, &prepared, user),
+            target: self.target(phase, session),
+            sticky: (self.reuse == ConnectionReuse::Sticky).then(|| Rc::new(Sticky::default())),
+            turns: user.map_or(usize::MAX, |user| user.turns as usize).min(prepared.turns.len()),
+            in_hand: InHand::new(&phase.again, session, prepared),
+            history: History::default(),
+            user,
+            places,
+            sender: Some(sender),
+            scheduled_ns,
+        };
+        for turn in 0..talk.turns {
+            if !self.is_due(part, &mut talk, turn).await {
                 return;
             }
-            phase.counters.scheduled.fetch_add(1, Ordering::Relaxed);
-            phase.counters.sessions.fetch_max(session + 1, Ordering::Relaxed);
-            let is_last_turn = turn + 1 == turns;
-            let mut ticket = Ticket {
-                phase: phase.number,
-                session,
-                entry: prepared.entry,
-                turn: turn as u16,
-                shard: self.index as u16,
-                target: target as u16,
-                request_id: self.ids.take(),
-                correlation_id: correlation_id.clone(),
-                scheduled_ns,
-                dispatched_ns,
-                abandoned_turns: 0,
-            };
-            let mut out = Outgoing::new(body.clone(), ticket.request_id, correlation_id.clone());
-            out.sticky.clone_from(&sticky);
-            out.cancel_after_ns = part.cancels.and_then(|draw| draw.after_ns(session, ticket.turn.into()));
-            let prefill = Rc::new(Cell::new(places.prefill.take()));
-            if phase.limits.prefills.is_some() {
-                let prefill = prefill.clone();
-                out.first_content = Some(Box::new(move || drop(prefill.take())));
-            }
-            if self.counts_targets {
-                phase.to_targets[target].fetch_add(1, Ordering::Relaxed);
-            }
-            part.meter(|meter| meter.in_flight().add(dispatched_ns));
-            // Behind the meter: the last one to go ends the time that it measures.
-            if is_last_turn {
-                sender.take();
-            }
-            let exchange = self.clients[target].exchange(out, part.cancel.wait()).await;
-            part.meter(|meter| meter.in_flight().remove(exchange.stamps.end_ns));
-            drop((prefill.take(), places.in_flight.take()));
-            if self.counts_targets {
-                phase.to_targets[target].fetch_sub(1, Ordering::Relaxed);
-            }
-            let end_ns = exchange.stamps.end_ns;
-            // A request that the plan wanted dropped is a turn without a reply; the session goes on.
-            let is_stopped = match &exchange.disposition {
-                Disposition::Cancelled { reason, .. } => *reason != CancelReason::Asked,
-                Disposition::Finished | Disposition::Failed(_) => false,
-            };
-            let stage = phase.window.stage(end_ns);
-            let is_last = is_stopped || stage == Stage::Over;
-            // Only what can still be said again is read here; the rest is read behind the run.
-            let is_repeated = !is_stopped && stage == Stage::Sending && prepared.is_remembered(turn);
-            // Whether a turn failed may stand in its answer.
-            let may_abort = self.aborts && !is_stopped && !is_last_turn && stage == Stage::Sending;
-            if is_repeated || may_abort {
-                // What came for others meanwhile is stamped before a long reply is read.
-                tokio::task::yield_now().await;
-            }
-            let answer = (is_repeated || may_abort).then(|| self.api.read(&exchange));
-            if let Some(answer) = answer.as_ref().filter(|_| is_repeated) {
-                history.add(&prepared.turns, turn, &self.api, answer);
-            }
-            let has_failed = match &exchange.disposition {
-                Disposition::Failed(_) => true,
-                Disposition::Finished => answer.as_ref().is_some_and(|answer| answer.failure.is_some()),
-                Disposition::Cancelled { .. } => false,
-            };
-            let is_aborted = may_abort && has_failed;
-            if is_aborted {
-                ticket.abandoned_turns = (turns - turn - 1) as u16;
-            }
-            phase.counters.ended.fetch_add(1, Ordering::Relaxed);
-            self.hand_over(Ended { ticket, exchange, prepared: prepared.clone(), body, answer });
-            if is_last || is_last_turn || is_aborted {
+            // What a request needs is far more than what a session does that thinks.
+            let Some(wanted_ns) = Box::pin(self.turn(part, &mut talk, turn)).await else { return };
+            if !self.rest(part, &mut talk, wanted_ns).await {
                 return;
             }
-            let next = &prepared.turns[turn + 1];
-            let at_ns = match user {
-                Some(user) => Some(user.clock.next_ns(scheduled_ns.unwrap_or(dispatched_ns), end_ns)),
-                None => self.next_turn(part, next, end_ns).await,
+            talk.scheduled_ns = match phase.starts {
+                Starts::Ticks => self.tick(part, wanted_ns).await,
+                _ => Some(wanted_ns),
             };
-            if at_ns.is_none() {
+            if talk.scheduled_ns.is_none() {
                 return;
             }
-            scheduled_ns = at_ns;
         }
     }
 
-    /// When a turn is wanted whose predecessor ended at `end_ns`; `None` when that will not be.
-    async fn next_turn(&self, part: &Part, next: &PreparedTurn, end_ns: u64) -> Option<u64> {
-        let phase = &part.phase;
-        let ready_ns = end_ns.saturating_add(next.delay_ns.unwrap_or(0));
-        match &phase.starts {
-            Starts::Ticks => self.tick(part, ready_ns).await,
-            Starts::Schedule(schedule) => {
-                Some(schedule.later_ns(phase.window.start_ns, next.at_ns, next.delay_ns, end_ns))
+    /// Waits until a turn is due and has its places; `false` when it will not be sent.
+    async fn is_due(&self, part: &Part, talk: &mut Talk<'_>, turn: usize) -> bool {
+        if let Some(at_ns) = talk.scheduled_ns.filter(|_| turn > 0) {
+            // A turn that is due looks for a stop when it claims its send, not here: that would take the lock all shards share.
+            tokio::select! {
+                biased;
+                () = self.deadlines.until(at_ns) => {}
+                () = self.stopped(part) => return false,
             }
-            Starts::Places | Starts::Arrivals | Starts::Users(_) => Some(ready_ns),
+        }
+        let limits = &part.phase.limits;
+        if limits.are_none() {
+            return true;
+        }
+        tokio::select! {
+            biased;
+            () = limits.for_turn(&mut talk.places) => true,
+            () = self.stopped(part) => {
+                if let Some(at_ns) = talk.scheduled_ns {
+                    part.cut(at_ns);
+                }
+                false
+            }
+        }
+    }
+
+    /// Sends a turn and waits for its end. Gives the time at which the next one is wanted; `None` when the session is over.
+    async fn turn(&self, part: &Part, talk: &mut Talk<'_>, turn: usize) -> Option<u64> {
+        let phase = &*part.phase;
+        let prepared = talk.in_hand.get()?.clone();
+        if prepared.turns[turn].resets {
+            talk.history = History::default();
+        }
+        let body = talk.history.body(&prepared.turns, turn);
+        let dispatched_ns = mono_ns();
+        if part.cancel.fired() || !phase.claim(dispatched_ns) {
+            // What waited for nothing but its session is no arrival that was missed.
+            if let Some(at_ns) = talk.scheduled_ns.filter(|_| turn == 0 || !phase.limits.are_none()) {
+                part.cut(at_ns);
+            }
+            return None;
+        }
+        phase.counters.scheduled.fetch_add(1, Ordering::Relaxed);
+        phase.counters.sessions.fetch_max(talk.number + 1, Ordering::Relaxed);
+        let is_last_turn = turn + 1 == talk.turns;
+        let target = talk.target;
+        let mut ticket = Ticket {
+            phase: phase.number,
+            session: talk.number,
+            entry: prepared.entry,
+            turn: turn as u16,
+            shard: self.index as u16,
+            target: target as u16,
+            request_id: self.ids.take(),
+            correlation_id: talk.correlation_id.clone(),
+            scheduled_ns: talk.scheduled_ns,
+            dispatched_ns,
+            abandoned_turns: 0,
+        };
+        let mut out = Outgoing::new(body.clone(), ticket.request_id, talk.correlation_id.clone());
+        out.sticky.clone_from(&talk.sticky);
+        out.cancel_after_ns = part.cancels.and_then(|draw| draw.after_ns(talk.number, ticket.turn.into()));
+        let prefill = Rc::new(Cell::new(talk.places.prefill.take()));
+        if phase.limits.prefills.is_some() {
+            let prefill = prefill.clone();
+            out.first_content = Some(Box::new(move || drop(prefill.take())));
+        }
+        if self.counts_targets {
+            phase.to_targets[target].fetch_add(1, Ordering::Relaxed);
+        }
+        part.meter(|meter| meter.in_flight().add(dispatched_ns));
+        // Behind the meter: the last one to go ends the time that it measures.
+        if is_last_turn {
+            talk.sender.take();
+        }
+        let exchange = self.clients[target].exchange(out, part.cancel.wait()).await;
+        part.meter(|meter| meter.in_flight().remove(exchange.stamps.end_ns));
+        drop((prefill.take(), talk.places.in_flight.take()));
+        if self.counts_targets {
+            phase.to_targets[target].fetch_sub(1, Ordering::Relaxed);
+        }
+        let end_ns = exchange.stamps.end_ns;
+        // A request that the plan wanted dropped is a turn without a reply; the session goes on.
+        let is_stopped = match &exchange.disposition {
+            Disposition::Cancelled { reason, .. } => *reason != CancelReason::Asked,
+            Disposition::Finished | Disposition::Failed(_) => false,
+        };
+        let stage = phase.window.stage(end_ns);
+        let is_last = is_stopped || stage == Stage::Over;
+        // Only what can still be said again is read here; the rest is read behind the run.
+        let is_repeated = !is_stopped && stage == Stage::Sending && prepared.is_remembered(turn);
+        // Whether a turn failed may stand in its answer.
+        let may_abort = self.aborts && !is_stopped && !is_last_turn && stage == Stage::Sending;
+        if is_repeated || may_abort {
+            // What came for others meanwhile is stamped before a long reply is read.
+            tokio::task::yield_now().await;
+        }
+        let answer = (is_repeated || may_abort).then(|| self.api.read(&exchange));
+        if let Some(answer) = answer.as_ref().filter(|_| is_repeated) {
+            talk.history.add(&prepared.turns, turn, &self.api, answer);
+        }
+        let has_failed = match &exchange.disposition {
+            Disposition::Failed(_) => true,
+            Disposition::Finished => answer.as_ref().is_some_and(|answer| answer.failure.is_some()),
+            Disposition::Cancelled { .. } => false,
+        };
+        let is_aborted = may_abort && has_failed;
+        if is_aborted {
+            ticket.abandoned_turns = (talk.turns - turn - 1) as u16;
+        }
+        let is_over = is_last || is_last_turn || is_aborted;
+        let wanted_ns = (!is_over).then(|| {
+            let next = &prepared.turns[turn + 1];
+            match (talk.user, &phase.starts) {
+                (Some(user), _) => user.clock.next_ns(talk.scheduled_ns.unwrap_or(dispatched_ns), end_ns),
+                (None, Starts::Schedule(schedule)) => {
+                    schedule.later_ns(phase.window.start_ns, next.at_ns, next.delay_ns, end_ns)
+                }
+                (None, _) => end_ns.saturating_add(next.delay_ns.unwrap_or(0)),
+            }
+        });
+        phase.counters.ended.fetch_add(1, Ordering::Relaxed);
+        self.hand_over(Ended { ticket, exchange, prepared, body, answer });
+        wanted_ns
+    }
+
+    /// A long time before a turn that is wanted at `wanted_ns` passes without its conversation, where those of all are too many.
+    /// `false` when the turn will not be sent.
+    async fn rest(&self, part: &Part, talk: &mut Talk<'_>, wanted_ns: u64) -> bool {
+        let Some(back_ns) = talk.in_hand.back_ns(wanted_ns, mono_ns()) else { return true };
+        talk.in_hand.give_back();
+        talk.history.shrink();
+        tokio::select! {
+            biased;
+            () = self.stopped(part) => false,
+            is_there = async {
+                self.deadlines.until(back_ns).await;
+                talk.in_hand.make().await
+            } => is_there,
         }
     }
 
@@ -229,7 +287,7 @@ impl Shard {
         }
     }
 
-    /// The server of a session, all through its turns.
+    /// The server of a session.
     fn target(&self, phase: &Phase, session: u64) -> usize {
         self.targets.of_session(phase.base + session).unwrap_or_else(|| {
             least_in_flight(phase.to_targets.iter().map(|count| count.load(Ordering::Relaxed)))
@@ -251,7 +309,9 @@ mod tests {
     use super::super::tests::Alone;
     use super::super::{Command, Ended};
     use super::*;
-    use crate::toys;
+    use crate::again::{Again, Maker, Rests};
+    use crate::prepare::{Composer, Sessions};
+    use crate::toys::{self, Given};
 
     /// A closed loop of one place on its way to a server that plays `replies`; sessions take `conversations` in order.
     struct Talk {
@@ -281,8 +341,16 @@ mod tests {
             replies: Vec<Reply>,
             aborts: bool,
         ) -> Self {
+            Self::in_phase(toys::phase(plan, mono_ns()), conversations, replies, aborts)
+        }
+
+        fn in_phase(
+            phase: Arc<Phase>,
+            conversations: &[Conversation],
+            replies: Vec<Reply>,
+            aborts: bool,
+        ) -> Self {
             let server = ScriptedServer::start(replies).expect("it listens");
-            let phase = toys::phase(plan, mono_ns());
             for conversation in conversations {
                 phase.ring.put(toys::prepared(conversation.clone()), 0).expect("there is room");
             }
@@ -474,6 +542,46 @@ mod tests {
         let due = |turn: usize| ended[turn].ticket.scheduled_ns;
         assert_eq!([0, 1, 2].map(due), [None, Some(end(0) + 2_000_000), Some(end(1))]);
         assert!(ended[1].ticket.dispatched_ns >= end(0) + 2_000_000);
+    }
+
+    /// A conversation whose author thinks for long, in a phase in which nobody may hold anything meanwhile.
+    fn resting(made: Vec<Conversation>) -> (Talk, Maker) {
+        let mut conversation = toys::conversation(&["one", "two", "three"]);
+        conversation.turns[1].delay_ns = Some(20_000_000);
+        conversation.turns[2].delay_ns = Some(20_000_000);
+        let mut phase = toys::phase(PhasePlan { sessions: Some(1), ..toys::closed_loop() }, mono_ns());
+        let own = Arc::get_mut(&mut phase).expect("nobody else has it yet");
+        let composer =
+            Composer::new(toys::composer_setup(Arc::new(Given { conversations: made, marked: false })));
+        let sessions = Sessions { base: 0, limit: 1, warmup: false, order: None };
+        let rests = Rests { bytes: 0, ahead_ns: 5_000_000 };
+        let (again, maker) = Again::start(composer, sessions, own.ring.clone(), rests).expect("a thread");
+        own.again = Arc::new(again);
+        let replies = vec![Reply::chat("a", 1, 1), Reply::chat("b", 1, 1), Reply::chat("c", 1, 1)];
+        (Talk::in_phase(phase, &[conversation], replies, false), maker)
+    }
+
+    #[test]
+    fn who_thinks_for_long_gives_the_conversation_back_and_gets_it_again() {
+        // What is made differs from what was given back, so that it is seen.
+        let (talk, maker) = resting(vec![toys::conversation(&["uno", "due", "tre"])]);
+        let again = talk.phase.again.clone();
+        let (ended, bodies) = talk.finish(3);
+        assert_eq!(bodies[0], pairs(&[("user", "one")]));
+        assert_eq!(bodies[1], pairs(&[("user", "uno"), ("assistant", "a"), ("user", "due")]));
+        assert_eq!(bodies[2][3..], pairs(&[("assistant", "b"), ("user", "tre")]));
+        assert!(ended[1..].iter().all(|e| e.ticket.dispatched_ns >= e.ticket.scheduled_ns.expect("a time")));
+        again.stop();
+        maker.join().expect("no panic").expect("all is well");
+    }
+
+    #[test]
+    fn a_conversation_that_cannot_be_made_again_ends_the_phase() {
+        let (talk, maker) = resting(vec![]);
+        let phase = talk.phase.clone();
+        talk.finish(1);
+        assert!(phase.ring.is_closed());
+        assert!(maker.join().expect("no panic").is_err());
     }
 
     #[test]
