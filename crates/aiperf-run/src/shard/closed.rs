@@ -73,7 +73,8 @@ impl Shard {
             if !phase.window.admits(session + 1) {
                 starting.take();
             }
-            self.session(&part, Begin::free(session, sender)).await;
+            // A place that a ramp has not reached has no room for a session yet.
+            Box::pin(self.session(&part, Begin::free(session, sender))).await;
             // What came for other streams at the same moment is stamped before this one's next request is made and sent:
             // in step with each other, 64 streams would else stamp their last chunks up to 64 requests late.
             tokio::task::yield_now().await;
