@@ -68,6 +68,11 @@ impl Again {
         Ok((Self { held: AtomicU64::default(), rests, maker: Some(maker) }, thread))
     }
 
+    /// Whether sessions may have to think.
+    pub(crate) const fn is_there(&self) -> bool {
+        self.maker.is_some()
+    }
+
     /// Ends the maker. Who still waits for a conversation gets none.
     pub(crate) fn stop(&self) {
         if let Some(maker) = &self.maker {

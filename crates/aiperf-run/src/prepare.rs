@@ -77,8 +77,9 @@ impl PreparedTurn {
 }
 
 impl Prepared {
+    /// Bytes of it in memory.
     fn bytes(&self) -> usize {
-        self.turns.iter().map(|t| t.body.len()).sum()
+        self.turns.iter().map(|t| t.body.len() + size_of::<PreparedTurn>()).sum()
     }
 
     /// Whether a turn behind `turn` says again what was said and heard until then.
@@ -209,7 +210,7 @@ impl Composer {
         let is_useful = self.setup.repeats && !self.setup.workload.is_marked();
         let is_kept = is_useful && self.kept_bytes + bytes <= KEPT_BYTES;
         if !is_kept && prepared.turns.len() > 1 {
-            prepared.weight = (bytes + prepared.turns.len() * size_of::<PreparedTurn>()) as u64;
+            prepared.weight = bytes as u64;
         }
         let prepared = Arc::new(prepared);
         if self.is_new(entry)

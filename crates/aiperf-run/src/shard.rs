@@ -32,7 +32,7 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
 
 use self::part::Part;
-use self::session::{Arrival, User};
+use self::session::{Apart, Arrival, Own, User};
 use crate::error::RunError;
 use crate::handover::Handover;
 use crate::health::ShardMeter;
@@ -263,7 +263,8 @@ impl Shard {
                 self.clone().open_loop(&part, (0..).zip(offsets).map(numbered)).await;
             }
             (Starts::Users(users), _) => self.clone().open_loop(&part, arrivals_of(users, phase.base)).await,
-            _ => self.clone().closed_loop(&part).await,
+            _ if phase.again.is_there() => self.clone().closed_loop::<Apart>(&part).await,
+            _ => self.clone().closed_loop::<Own>(&part).await,
         }
         part.end().await;
         over.abort();

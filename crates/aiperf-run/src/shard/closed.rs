@@ -6,30 +6,53 @@ use std::sync::atomic::Ordering;
 
 use aiperf_load::{LimitCurve, Limited, PhaseWindow, share};
 use aiperf_os::mono_ns;
+use tokio::sync::Notify;
 
 use super::Shard;
 use super::part::{MaySend, Part};
-use super::session::Begin;
+use super::session::{Begin, Room};
+
+/// The right to start further sessions, until the last one has started.
+struct Starting {
+    sender: RefCell<Option<MaySend>>,
+    over: Notify,
+}
+
+impl Starting {
+    fn end(&self) {
+        self.sender.take();
+        self.over.notify_one();
+    }
+}
 
 impl Shard {
     /// One worker per place; each starts the next session as soon as its last one ended.
     ///
     /// The places of all shards together are numbered: a ramp says from when on, or until when, each is there.
-    pub(super) async fn closed_loop(self: Rc<Self>, part: &Rc<Part>) {
+    pub(super) async fn closed_loop<R: Room>(self: Rc<Self>, part: &Rc<Part>) {
         let plan = &part.phase.plan;
         let target = plan.concurrency.unwrap_or(1);
         let curve = plan.concurrency_ramp.map(|ramp| {
             Rc::new(LimitCurve::new(target, Some(&ramp), Limited::Sessions, self.seed, part.phase.number))
         });
         let most = worth_having(curve.as_ref().map_or(target, |curve| curve.peak()), &part.phase.window);
-        let starting = Rc::new(RefCell::new(Some(part.may_send())));
+        let starting = Rc::new(Starting { sender: RefCell::new(Some(part.may_send())), over: Notify::new() });
         for place in 0..share::places(most, self.index, self.shards) {
+            let place = place * self.shards as u32 + self.index as u32;
+            let reached_ns = curve.as_ref().map_or(Some(0), |curve| curve.reached_ns(place + 1));
+            let Some(reached_ns) = reached_ns else { break };
+            if reached_ns > 0 {
+                tokio::select! {
+                    biased;
+                    () = self.stopped(part) => break,
+                    () = starting.over.notified() => break,
+                    () = self.deadlines.until(part.phase.window.start_ns.saturating_add(reached_ns)) => {}
+                }
+            }
             if part.starts_no_more(mono_ns()) {
                 break;
             }
-            let place = place * self.shards as u32 + self.index as u32;
-            let worker = self.clone().worker(part.clone(), place, curve.clone(), starting.clone());
-            part.spawn(worker);
+            part.spawn(self.clone().worker::<R>(part.clone(), place, curve.clone(), starting.clone()));
             // Each connects and sends before the next one starts, where the server is near; all at once, the first request of
             // each would be stamped before the connections of all others were made. The kernel may answer a handshake in a
             // thread of its own that waits for this core, so the core is offered once, too.
@@ -40,23 +63,15 @@ impl Shard {
         part.end().await;
     }
 
-    async fn worker(
+    async fn worker<R: Room>(
         self: Rc<Self>,
         part: Rc<Part>,
         place: u32,
         curve: Option<Rc<LimitCurve>>,
-        starting: Rc<RefCell<Option<MaySend>>>,
+        starting: Rc<Starting>,
     ) {
         let phase = &part.phase;
         let start_ns = phase.window.start_ns;
-        if let Some(curve) = &curve {
-            let Some(offset_ns) = curve.reached_ns(place + 1) else { return };
-            tokio::select! {
-                biased;
-                () = self.stopped(&part) => return,
-                () = self.deadlines.until(start_ns.saturating_add(offset_ns)) => {}
-            }
-        }
         loop {
             let now_ns = mono_ns();
             let is_gone =
@@ -66,15 +81,14 @@ impl Shard {
             }
             let session = phase.next_session.fetch_add(1, Ordering::Relaxed);
             if !phase.window.admits(session) {
-                starting.take();
+                starting.end();
                 return;
             }
             let sender = part.may_send();
             if !phase.window.admits(session + 1) {
-                starting.take();
+                starting.end();
             }
-            // A place that a ramp has not reached has no room for a session yet.
-            Box::pin(self.session(&part, Begin::free(session, sender))).await;
+            self.session::<R>(&part, Begin::free(session, sender)).await;
             // What came for other streams at the same moment is stamped before this one's next request is made and sent:
             // in step with each other, 64 streams would else stamp their last chunks up to 64 requests late.
             tokio::task::yield_now().await;

@@ -9,7 +9,7 @@ use aiperf_os::mono_ns;
 
 use super::Shard;
 use super::part::{MaySend, Part};
-use super::session::{Arrival, Begin, User};
+use super::session::{Apart, Arrival, Begin, Own, User};
 use crate::limit::Places;
 use crate::phase::Starts;
 
@@ -118,7 +118,11 @@ impl Shard {
     fn begin(self: &Rc<Self>, part: &Rc<Part>, arrival: Arrival, places: Places) {
         let (shard, own) = (self.clone(), part.clone());
         let begin = Begin::at(arrival, places, part.may_send());
-        part.spawn(async move { shard.session(&own, begin).await });
+        if part.phase.again.is_there() {
+            part.spawn(async move { shard.session::<Apart>(&own, begin).await });
+        } else {
+            part.spawn(async move { shard.session::<Own>(&own, begin).await });
+        }
     }
 
     /// Lets those that wait in, in order, as places come free. Ends when the returned right is given back and nobody waits.

@@ -20,6 +20,30 @@ use crate::limit::Places;
 use crate::phase::{Phase, Starts};
 use crate::prepare::Prepared;
 
+/// Where a session has what a request needs, ten times what it needs itself while it thinks.
+pub(super) trait Room: 'static {
+    /// `turn`, in its room.
+    fn of<T>(turn: impl Future<Output = T>) -> impl Future<Output = T>;
+}
+
+/// With itself, all its life: nothing is allocated for a request.
+pub(super) struct Own;
+
+impl Room for Own {
+    fn of<T>(turn: impl Future<Output = T>) -> impl Future<Output = T> {
+        turn
+    }
+}
+
+/// Apart, as long as the request lasts: a session that thinks is small.
+pub(super) struct Apart;
+
+impl Room for Apart {
+    fn of<T>(turn: impl Future<Output = T>) -> impl Future<Output = T> {
+        Box::pin(turn)
+    }
+}
+
 /// A session that starts.
 pub(super) struct Begin {
     session: u64,
@@ -88,7 +112,7 @@ struct Talk<'a> {
 
 impl Shard {
     /// The turns of one session, strictly one after the other.
-    pub(super) async fn session(&self, part: &Part, begin: Begin) {
+    pub(super) async fn session<R: Room>(&self, part: &Part, begin: Begin) {
         let Begin { session, scheduled_ns, user, places, sender } = begin;
         let phase = &*part.phase;
         let asked_ns = mono_ns();
@@ -121,8 +145,7 @@ impl Shard {
             if !self.is_due(part, &mut talk, turn).await {
                 return;
             }
-            // What a request needs is far more than what a session does that thinks.
-            let Some(wanted_ns) = Box::pin(self.turn(part, &mut talk, turn)).await else { return };
+            let Some(wanted_ns) = R::of(self.turn(part, &mut talk, turn)).await else { return };
             if !self.rest(part, &mut talk, wanted_ns).await {
                 return;
             }
@@ -301,7 +324,7 @@ mod tests {
 
     use aiperf_core::conversation::{ContextMode, Conversation};
     use aiperf_core::outcome::CancelReason;
-    use aiperf_core::plan::{Cancellation, EndpointKind, PhasePlan};
+    use aiperf_core::plan::{Cancellation, EndpointKind, PhasePlan, Ramp, RampShape};
     use aiperf_core::url::BaseUrl;
     use aiperf_sim::scripted::{Reply, ScriptedServer};
     use serde_json::{Value, json};
@@ -479,6 +502,21 @@ mod tests {
         let (ended, bodies) = Talk::start(&[conversation], vec![Reply::chat("a", 1, 1)], 2).finish(2);
         assert_eq!(bodies, [pairs(&[("user", "one")]), pairs(&[("user", "two")])]);
         assert!(ended.iter().all(|e| e.answer.is_none()));
+    }
+
+    #[test]
+    fn a_ramp_is_over_when_the_last_session_has_started() {
+        let ramp = Ramp { duration_ns: 3_600_000_000_000, shape: RampShape::Linear, from: None };
+        let plan = PhasePlan {
+            concurrency: Some(2),
+            concurrency_ramp: Some(ramp),
+            sessions: Some(2),
+            ..toys::closed_loop()
+        };
+        let conversations = [toys::conversation(&["one"]), toys::conversation(&["two"])];
+        let replies = vec![Reply::chat("a", 1, 1), Reply::chat("b", 1, 1)];
+        let (ended, _) = Talk::start_as(plan, &conversations, replies).finish(2);
+        assert_eq!(ended.iter().map(|e| e.ticket.session).collect::<Vec<_>>(), [0, 1]);
     }
 
     #[test]
