@@ -556,7 +556,8 @@ mod tests {
             Disposition::Finished | Disposition::Failed(_) => None,
         };
         assert_eq!(ended.iter().map(asked).collect::<Vec<_>>(), [Some(CancelReason::Asked); 2]);
-        assert_eq!(bodies[1], pairs(&[("user", "one"), ("user", "two")]));
+        // The server may have read the second one first: they came on two connections.
+        assert!(bodies.contains(&pairs(&[("user", "one"), ("user", "two")])), "{bodies:?}");
     }
 
     #[test]
@@ -618,8 +619,8 @@ mod tests {
         let (talk, maker) = resting(vec![]);
         let phase = talk.phase.clone();
         talk.finish(1);
-        assert!(phase.ring.is_closed());
         assert!(maker.join().expect("no panic").is_err());
+        assert!(phase.ring.is_closed());
     }
 
     #[test]
