@@ -41,6 +41,23 @@ CAPTURES = "".join(
     }) + "\n"
     for i in range(6)
 )
+# A table of Parquet: six prompts of two sessions and of none, 60 ms from one to the next, in no order; with ids of blocks, how long answers took, and an answer of no token.
+PACKED = "base64:"
+COMPLETIONS = PACKED + (
+    "UEFSMRUAFWwVXiwVDBUAFQYVBhwAAAAfiwgAAAAAAAIDY2JgYOBhrMh4er6bEciE0jZQeguU1smE0B+gfABNDnT6NgAAABUAFfwDFZgCLBUMFQAVBhUGHAAAAB+LCAAAAAAAAgN9z00KwkAMBeDRtXu32YgKkrt4"
+    "hAmTdgYkgWTa0tv3BxdapZtAyMcj7xhCOB2u83x27LWoQB0UtAFn92WNQCPUzGClZ8PzJ1XhhYqSphFvf04/KWQltYyXHUtQZLXOER9fr2XjTWwniW3Vr9LmivedKgTav/EQ61xmApeLpHb+AAAAFQAVPBVCLBUM"
+    "FQAVBhUGHAAAAB+LCAAAAAAAAgNjYmBg4GHkAJIsQMyBhgHF3l1dHgAAABUAFTwVTiwVDBUAFQYVBhwAAAAfiwgAAAAAAAIDY2JgYOBhZAOSrEDMzgABHEDMCcQAzP1Qah4AAAAVABWQARVkLBUSFQAVBhUGHAAA"
+    "AB+LCAAAAAAAAgNjZmBgYD3EwAqizv9lZuBmgAAeKM2NRsPEocAhGcoAAA5wvCZIAAAAFQAVPhVELBUMFQAVBhUGHAAAAB+LCAAAAAAAAgNjYmBgYLZlBJKJcCIJwQIAEJC20h8AAAAVABVsFUwsFQwVABUGFQYc"
+    "AAAAH4sIAAAAAAACA2NiYGDgYZRjgAARKK2BxpdE4wMA9CrvwDYAAAAVABU0FTwsFQwVABUGFQYcAAAAH4sIAAAAAAACA2NiYGBgtnUAkugYALaaT24aAAAAFQQZvDUAGAZzY2hlbWEVEAAVBCUCGBd0aW1lc3Rh"
+    "bXBfc3RhcnRfdW5peF9tcwAVDCUCGAZwcm9tcHQlAEwcAAAAFQIlAhgMaW5wdXRfdG9rZW5zABUCJQIYDW91dHB1dF90b2tlbnMANQIYDHRvdGFsX2hhc2hlcxUCFQZMPAAAADUEGARsaXN0FQIAFQQlAhgHZWxl"
+    "bWVudAAVDCUCGBNwcm92aWRlZF9zZXNzaW9uX2lkJQBMHAAAABUEJQIYD2R1cmF0aW9uX2UyZV9tcwAVAiUCGApibG9ja19zaXplABYMGRwZjCYAHBUEGSUGABkYF3RpbWVzdGFtcF9zdGFydF91bml4X21zFQQW"
+    "DBaSARaEASYISRwVABUAFQIAPCkGGSYADAAAACYAHBUMGSUGABkYBnByb21wdBUEFgwWpgQWwgImjAFJHBUAFQAVAgA8FsADGQYZJgAMAAAAJgAcFQIZJQYAGRgMaW5wdXRfdG9rZW5zFQQWDBZiFmgmzgNJHBUA"
+    "FQAVAgA8KQYZJgAMAAAAJgAcFQIZJQYAGRgNb3V0cHV0X3Rva2VucxUEFgwWYhZ0JrYESRwVABUAFQIAPCkGGSYADAAAACYAHBUEGSUGABk4DHRvdGFsX2hhc2hlcwRsaXN0B2VsZW1lbnQVBBYSFrgBFowBJqoF"
+    "SRwVABUAFQIAPCkmDAYZRgICAA4AAAAmABwVDBklBgAZGBNwcm92aWRlZF9zZXNzaW9uX2lkFQQWDBZkFmomtgZJHBUAFQAVAgA8FgoZBhkmAgoAAAAmABwVBBklBgAZGA9kdXJhdGlvbl9lMmVfbXMVBBYMFpIB"
+    "FnImoAdJHBUAFQAVAgA8KQYZJgAMAAAAJgAcFQIZJQYAGRgKYmxvY2tfc2l6ZRUEFgwWWhZiJpIISRwVABUAFQIAPCkGGSYCCgAAABaECxYMJggW7AgAKCBwYXJxdWV0LWNwcC1hcnJvdyB2ZXJzaW9uIDI2LjAu"
+    "MRmMHAAAHAAAHAAAHAAAHAAAHAAAHAAAHAAAAAoDAABQQVIx"
+)
+POOL = '{"text": "The one question of the pool by the river."}\n'
 QUERY = '{"texts": [{"name": "query", "contents": ["Where is river %d?"]}, {"name": "passages", "contents": ["By the bridge.", "In the sea."]}]}\n'
 QUERIES = "".join(QUERY % i for i in range(4))
 TEMPLATE = '{"model": {{ model|tojson }}, "messages": [{"role": "user", "content": {{ text|tojson }}}], "max_completion_tokens": {{ max_tokens }}}'
@@ -175,6 +192,45 @@ CASES = {
         lengths=False,
         texts="exact",
         files={"rows.jsonl": CAPTURES},
+    ),
+    "baseten": case(
+        "--streaming --input-file rows.parquet --custom-dataset-type baseten_trace --export-level raw",
+        type="completions",
+        lengths=False,
+        texts="exact",
+        files={"rows.parquet": COMPLETIONS},
+    ),
+    "baseten_closed": case(
+        "--streaming --input-file rows.parquet --custom-dataset-type baseten_trace --no-open-loop-replay --replay-speedup 2 --max-idle-gap-cap-seconds 0.02 "
+        "--omit-kv-hints --synthesis-max-osl 6 --export-level raw",
+        type="completions",
+        lengths=False,
+        texts="exact",
+        files={"rows.parquet": COMPLETIONS},
+    ),
+    "baseten_strict": case(
+        "--streaming --input-file rows.parquet --custom-dataset-type baseten_trace --open-loop-strict --no-force-min-tokens --fixed-schedule "
+        "--fixed-schedule-start-offset 60 --fixed-schedule-end-offset 240 --export-level raw",
+        lengths=False,
+        texts="exact",
+        files={"rows.parquet": COMPLETIONS},
+    ),
+    # Pools of one row: what is drawn is the same in both.
+    "random_pool": case(
+        "--streaming --input-file rows.jsonl --custom-dataset-type random_pool --export-level raw " + TEN, lengths=False, texts="exact", files={"rows.jsonl": POOL}
+    ),
+    "random_pool_batch": case(
+        "--input-file rows.jsonl --custom-dataset-type random_pool --batch-size-text 2 --export-level raw " + TEN, lengths=False, texts="exact", files={"rows.jsonl": POOL}
+    ),
+    "random_pool_folder": case(
+        "--input-file pools --custom-dataset-type random_pool --request-count 4 --concurrency 1",
+        type="nim_rankings",
+        lengths=False,
+        texts="exact",
+        files={
+            "pools/query.jsonl": '{"text": "Where is the river?"}\n',
+            "pools/passages.jsonl": '{"texts": ["By the bridge.", "In the sea."]}\n',
+        },
     ),
     # Options.
     "extra_inputs": case("--streaming --extra-inputs temperature:0.7 --extra-inputs top_p:1 --extra-inputs ignore_eos:true --extra-inputs stop:null " + TEN),

@@ -133,8 +133,15 @@ EXPECTED = [
         "",
         "[DONE] is no text of the answer",
     ),
-    ("*rankings*", r".*/(output_sequence_length|Output Sequence Length \(tokens\))", ONLY_THEIRS, "there is no output to have a length"),
-    ("*rankings*", INPUT, ONLY_OURS, "texts of the body are counted"),
+    *[
+        entry
+        for names in ("*rankings*", "random_pool_folder")
+        for entry in (
+            (names, r".*/(output_sequence_length|Output Sequence Length \(tokens\))", ONLY_THEIRS, "there is no output to have a length"),
+            (names, INPUT, ONLY_OURS, "texts of the body are counted"),
+        )
+    ],
+    ("baseten_*", "summary/dataset_rows", ONLY_OURS, "what became of the rows of a file"),
     *[
         (
             names,
@@ -146,7 +153,7 @@ EXPECTED = [
     ],
     *[
         (names, "records/session_num", "", "the number of the session, not of the request")
-        for names in ("turns*", "sticky_sessions", "user_centric", "file_sessions", "file_turns", "inputs_json")
+        for names in ("turns*", "sticky_sessions", "user_centric", "file_sessions", "file_turns", "inputs_json", "baseten*")
     ],
     ("file_turns", r"inputs\.json", "role.*user.*role.*system", "a later turn's own part alone"),
     ("bad_option", "exit code", "ours 2, AIPerf's 1", "what was typed wrongly has a code of its own"),
@@ -157,11 +164,11 @@ EXPECTED = [
     ("urls", r".*\.csv/block/URL Requests", ONLY_OURS, "results by URL"),
     *[
         (names, r"summary/input_config/phases/\*/requests", ONLY_THEIRS, "the number of rows is not known when it is written")
-        for names in ("fixed_schedule", "bailian", "burst_gpt")
+        for names in ("fixed_schedule", "bailian", "burst_gpt", "sagemaker", "baseten*")
     ],
     *[
         (names, r"files/.*/inputs\.json", ONLY_OURS, "what was sent, also where it came from a file")
-        for names in ("bailian", "burst_gpt", "inputs_json")
+        for names in ("bailian", "burst_gpt", "inputs_json", "sagemaker", "baseten*")
     ],
     ("*", r"(records|raw)/.* (error|cancelled)/metadata/request_ack_ns", "ours always|only ours", "when an answer began, for failures too"),
     *[

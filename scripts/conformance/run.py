@@ -5,6 +5,7 @@ See README.md beside this file. Needs Python 3.9 and the two programs; nothing e
 """
 
 import argparse
+import base64
 import fnmatch
 import hashlib
 import json
@@ -60,8 +61,12 @@ def run(binary, name, folder, server):
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
     for file_name, text in asked.get("files", {}).items():
-        with open(os.path.join(folder, file_name), "w", encoding="utf-8") as file:
-            file.write(text.replace("@URL@", server.urls()[0]))
+        path = os.path.join(folder, file_name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        is_packed = text.startswith(cases.PACKED)
+        content = base64.b64decode(text[len(cases.PACKED) :]) if is_packed else text.replace("@URL@", server.urls()[0]).encode()
+        with open(path, "wb") as file:
+            file.write(content)
     server.begin(asked["mode"])
     environment = dict(os.environ, COLUMNS="140", NO_COLOR="1")
     try:

@@ -21,6 +21,8 @@ pub(crate) const TRUST_ENV: &str = "AIPERF_HTTP_TRUST_ENV";
 
 /// AIPerf's own variable for the addresses that a name may have.
 pub(crate) const IP_VERSION: &str = "AIPERF_HTTP_IP_VERSION";
+/// AIPerf's own variable for the column that names the sessions of a `baseten_trace`.
+const SESSION_COLUMN: &str = "AIPERF_DATASET_BASETEN_SESSION_COLUMN";
 /// AIPerf's variables about its timer, which has no counterpart here.
 const TIMING: &[&str] = &[
     "AIPERF_TIMING_MAX_CATCHUP_SECONDS",
@@ -109,6 +111,27 @@ pub(crate) fn ip_version(env: &Env<'_>, notes: &mut Vec<String>, errors: &mut Ve
     };
     notes.push(format!("{IP_VERSION}={} in the environment has servers reached by {which}", text.trim()));
     version
+}
+
+/// Whether AIPerf's variable wants the sessions of a `baseten_trace` told by their derived column.
+pub(crate) fn derived_sessions(
+    env: &Env<'_>,
+    notes: &mut Vec<String>,
+    errors: &mut Vec<ConfigError>,
+) -> bool {
+    const WORDS: [&str; 2] = ["provided_session_id", "poor_man_session_id"];
+    let Some(text) = env(SESSION_COLUMN).filter(|t| !t.is_empty()) else { return false };
+    let Some(at) = WORDS.iter().position(|word| *word == text.trim()) else {
+        errors.push(ConfigError::BadValue {
+            place: Place::Env(SESSION_COLUMN.to_owned()),
+            found: format!("'{}'", for_terminal(&text, 60)),
+            allowed: WORDS.join(" or "),
+            nearest: None,
+        });
+        return false;
+    };
+    notes.push(format!("{SESSION_COLUMN} in the environment has sessions told by {}", WORDS[at]));
+    at == 1
 }
 
 /// Whether AIPerf's variable asks for the proxies of the environment.

@@ -209,23 +209,6 @@ fn dataset(settings: &Settings, entries: Option<u64>) -> Json {
                 (Id::NoFixedSchedule, "ignore_timestamps"),
             ],
         );
-        // AIPerf records the number here too, though it says nothing about a file.
-        if let Some(entries) = entries {
-            put(&mut out, "entries", entries);
-        }
-        copy(
-            &mut out,
-            &[
-                (Id::Seed, "random_seed"),
-                (Id::DelayCap, "inter_turn_delay_cap_seconds"),
-                (Id::IdleGapCap, "max_idle_gap_cap_seconds"),
-                (Id::ReplaySpeedup, "replay_speedup"),
-                (Id::OpenLoopReplay, "open_loop_replay"),
-                (Id::OpenLoopStrict, "open_loop_strict"),
-                (Id::IgnoreTraceDelays, "ignore_trace_delays"),
-                (Id::OnBadRow, "on_bad_row"),
-            ],
-        );
         let mut synthesis = Map::new();
         copy(
             &mut synthesis,
@@ -242,9 +225,36 @@ fn dataset(settings: &Settings, entries: Option<u64>) -> Json {
         if !synthesis.is_empty() {
             put(&mut out, "synthesis", synthesis);
         }
+        // AIPerf records the number here too, though it says nothing about a file.
+        if let Some(entries) = entries {
+            put(&mut out, "entries", entries);
+        }
+        copy(
+            &mut out,
+            &[
+                (Id::Seed, "random_seed"),
+                (Id::SessionShare, "trace_session_sample_ratio"),
+                (Id::DelayCap, "inter_turn_delay_cap_seconds"),
+                (Id::IdleGapCap, "max_idle_gap_cap_seconds"),
+                (Id::ReplaySpeedup, "replay_speedup"),
+                (Id::OpenLoopReplay, "open_loop_replay"),
+                (Id::OpenLoopStrict, "open_loop_strict"),
+                (Id::OmitKvHints, "omit_kv_hints"),
+                (Id::ForceMinTokens, "force_min_tokens"),
+            ],
+        );
         if let Some(osl) = osl {
             put(&mut out, "osl", osl);
         }
+        copy(
+            &mut out,
+            &[
+                (Id::BatchSize, "prompt_batch_size"),
+                (Id::BlockSize, "block_size"),
+                (Id::IgnoreTraceDelays, "ignore_trace_delays"),
+                (Id::OnBadRow, "on_bad_row"),
+            ],
+        );
         if !cache_bust.is_empty() {
             put(&mut out, "cache_bust", cache_bust);
         }

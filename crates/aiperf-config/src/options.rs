@@ -31,6 +31,8 @@ const RAMP: Kind = Kind::Choice { words: &["linear", "exponential", "poisson"], 
 const SATURATION: Kind = Kind::Choice { words: &["queue", "skip", "abort"], later: &[] };
 /// How many times as long.
 const TIMES: Kind = Kind::Float { min: 0.0, above: false, max: 1_000.0 };
+/// A part of all.
+const SHARE: Kind = Kind::Float { min: 0.0, above: true, max: 1.0 };
 /// How many times faster than recorded; twelve digits behind the point count.
 const SPEEDUP: Kind = Kind::Float { min: 0.000_001, above: false, max: 1_000_000.0 };
 /// A place in a file's own time, milliseconds: as far as the clock reaches.
@@ -316,8 +318,8 @@ options! {
         "File of your own prompts: JSONL, or a JSON list, CSV or Parquet; any of them packed with gzip or zstd. `-` is standard input.");
     DatasetFormat(&["custom-dataset-type"], "dataset.format", Kind::Choice {
             words: &["single_turn", "multi_turn", "mooncake_trace", "bailian_trace", "burst_gpt_trace", "random_pool",
-                "sagemaker_data_capture", "raw_payload", "inputs_json", "sharegpt", "chat"],
-            later: &["baseten_trace", "dag_jsonl", "weka_trace", "tracelab",
+                "sagemaker_data_capture", "baseten_trace", "raw_payload", "inputs_json", "sharegpt", "chat"],
+            later: &["dag_jsonl", "weka_trace", "tracelab",
                 "speed_bench_qualitative", "speed_bench_coding", "speed_bench_humanities", "speed_bench_math",
                 "speed_bench_multilingual", "speed_bench_qa", "speed_bench_rag", "speed_bench_reasoning", "speed_bench_roleplay",
                 "speed_bench_stem", "speed_bench_summarization", "speed_bench_writing", "speed_bench_throughput_1k",
@@ -325,7 +327,7 @@ options! {
                 "speed_bench_throughput_32k"],
         }, Default::Said("told by the first row"), Group::Dataset, "Form of the input file: one request per row; the turns of a conversation per row, each sent behind those before it and the \
          server's answers (multi_turn); the length and blocks of one request per row (mooncake_trace, bailian_trace, and as a table burst_gpt_trace); texts that requests are drawn from (random_pool, where each file of a folder is a pool); requests as \
-         SageMaker recorded them (sagemaker_data_capture); one whole request body per row, sent as it is \
+         SageMaker recorded them (sagemaker_data_capture), or as a table of prompts and times (baseten_trace); one whole request body per row, sent as it is \
          (raw_payload; of a folder each JSONL file is a conversation), or all bodies in one JSON file (inputs_json); conversations of ShareGPT of \
          usual lengths (sharegpt); or prompts or conversations in a JSON list, JSONL, CSV or Parquet of others (chat).");
     PromptColumn(&["dataset-prompt-column"], "dataset.prompt_column", Kind::Text,
@@ -362,6 +364,12 @@ options! {
          without duration_e2e_ms, how long the recorded answer took.");
     OpenLoopStrict(&["open-loop-strict"], "dataset.open_loop_strict", Kind::Bool, Default::Is("false"), Group::Dataset,
         "Send each row of a fixed schedule at its own timestamp, as a session of one request, whatever became of the rows before it.");
+    SessionShare(&["trace-session-sample-ratio"], "dataset.trace_session_sample_ratio", SHARE, Default::Absent, Group::Dataset,
+        "Share of a file's sessions that is kept: whole sessions, drawn by seed and name; a row without a session is one. At least one is.");
+    OmitKvHints(&["omit-kv-hints"], "dataset.omit_kv_hints", Kind::Bool, Default::Is("false"), Group::Dataset,
+        "Leave hash_ids and block_size of a baseten_trace out of the requests, for servers that refuse fields they do not know.");
+    ForceMinTokens(&["force-min-tokens"], "dataset.force_min_tokens", Kind::Bool, Default::Is("true"), Group::Dataset,
+        "Send min_tokens, the recorded length of the answer, with each request of a baseten_trace, so that no answer is shorter.");
     SynthesisSpeedup(&["synthesis-speedup-ratio"], "dataset.synthesis.speedup_ratio", SPEEDUP, Default::Is("1"), Group::Dataset,
         "--replay-speedup by AIPerf's other name, for traces.");
     SynthesisPrefix(&["synthesis-prefix-len-multiplier"], "dataset.synthesis.prefix_len_multiplier", TIMES, Default::Is("1"),

@@ -13,7 +13,9 @@ pub use endpoint::{
     ClientCertificate, ConnectionReuse, EndpointKind, EndpointPlan, HttpVersion, IpVersion, ResponseField,
     Target, TemplatePlan, UrlStrategy,
 };
-pub use file::{BadRows, ColumnsPlan, FileFormat, FilePlan, ReplayPlan, TimesPlan, TurnTimes};
+pub use file::{
+    BadRows, ColumnsPlan, CompletionsPlan, FileFormat, FilePlan, ReplayPlan, TimesPlan, TurnTimes,
+};
 pub use hooks::{HooksPlan, ProfilerPlan, ResetPlan, WaitMode, WaitPlan};
 pub use phase::{
     Arrival, Cancellation, Pacing, PhaseKind, PhasePlan, Ramp, RampShape, RatePlan, RatePoint, RateShape,

@@ -15,6 +15,10 @@ pub struct RowFacts {
     pub first_broken: Option<String>,
     /// Those whose input is longer than wanted, which were left out.
     pub too_long: u64,
+    /// Those of sessions that were not drawn, where a share of them is kept.
+    pub not_drawn: u64,
+    /// Those outside of the schedule's offsets, where sessions are cut to them.
+    pub outside: u64,
     /// Output limits that were cut down to the most that is wanted.
     pub capped_outputs: u64,
     /// Think times that were cut down to the longest that is wanted.

@@ -213,6 +213,82 @@ pub enum DataError {
         /// The option.
         option: &'static str,
     },
+    /// What would change prompts that are sent as they were.
+    #[error("{option} changes prompts, and those of {} ({form}) are sent as they were; drop it", path.display())]
+    Verbatim {
+        /// The file.
+        path: PathBuf,
+        /// Its form.
+        form: &'static str,
+        /// The option.
+        option: &'static str,
+    },
+    /// What goes with the prompts of recorded completions alone.
+    #[error("{option} is for baseten_trace, and {} is read as {form}; drop it", path.display())]
+    NotCompletions {
+        /// The file.
+        path: PathBuf,
+        /// Its form.
+        form: &'static str,
+        /// The option.
+        option: &'static str,
+    },
+    /// A share of sessions that rows do not tell.
+    #[error("--trace-session-sample-ratio keeps whole sessions, and rows of {form} ({}) do not tell theirs by themselves; drop it", path.display())]
+    NoSessions {
+        /// The file.
+        path: PathBuf,
+        /// Its form.
+        form: &'static str,
+    },
+    /// A field that both the rows and the user say.
+    #[error("--extra-inputs says '{key}', and so does each row of {}; drop it there, or leave it out of the rows: {option}", path.display())]
+    SaidTwice {
+        /// The file.
+        path: PathBuf,
+        /// The field of a request.
+        key: &'static str,
+        /// What leaves it out of the rows.
+        option: &'static str,
+    },
+    /// A schedule without a row.
+    #[error("{}: none of its {rows} rows lies between the offsets of the schedule; they count from the first row, in milliseconds", path.display())]
+    AllOutside {
+        /// The file.
+        path: PathBuf,
+        /// Rows that could have been sent.
+        rows: usize,
+    },
+    /// A table that lacks what its form has.
+    #[error("{}: no column is called '{column}', which {form} has; there are {columns}", path.display())]
+    TraceColumn {
+        /// The file.
+        path: PathBuf,
+        /// What is missing.
+        column: &'static str,
+        /// Its form.
+        form: &'static str,
+        /// The names that there are.
+        columns: String,
+    },
+    /// A trace with lists in a table that has none.
+    #[error("{}: {form} is read from Parquet, JSONL or a JSON list; CSV has no lists, which it needs", path.display())]
+    CsvTrace {
+        /// The file.
+        path: PathBuf,
+        /// Its form.
+        form: &'static str,
+    },
+    /// A file of Arrow.
+    #[error(
+        "{}: is an Arrow IPC file, which is not read; write it as Parquet: python -c 'import sys, pyarrow as a, pyarrow.parquet as p; \
+         p.write_table(a.ipc.open_file(sys.argv[1]).read_all(), sys.argv[2])' IN.arrow OUT.parquet",
+        path.display()
+    )]
+    Arrow {
+        /// The file.
+        path: PathBuf,
+    },
     /// Tokens of a block for a form without blocks.
     #[error("--isl-block-size is for traces with blocks, and {} is read as {form}; drop it", path.display())]
     NoBlockSize {

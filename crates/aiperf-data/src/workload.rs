@@ -92,6 +92,8 @@ pub enum WorkloadKind {
     RandomPool,
     /// Requests as SageMaker recorded them.
     SageMaker,
+    /// Completions as they were recorded.
+    Baseten,
     /// Bodies of requests.
     RawPayload,
     /// Bodies of sessions, in one document.
@@ -110,6 +112,7 @@ impl WorkloadKind {
             Self::BurstGpt => "burst_gpt_trace",
             Self::RandomPool => "random_pool",
             Self::SageMaker => "sagemaker_data_capture",
+            Self::Baseten => "baseten_trace",
             Self::RawPayload => "raw_payload",
             Self::InputsJson => "inputs_json",
         }

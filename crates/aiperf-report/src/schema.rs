@@ -214,10 +214,12 @@ fn finishes(all: bool) -> Value {
 
 /// What became of the rows of a file.
 pub fn rows() -> Value {
-    const COUNTS: [&str; 8] = [
+    const COUNTS: [&str; 10] = [
         "read",
         "broken",
         "too_long",
+        "not_drawn",
+        "outside",
         "capped_outputs",
         "capped_delays",
         "endless_delays",

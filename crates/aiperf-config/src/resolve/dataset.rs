@@ -3,11 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use aiperf_core::plan::{
-    BadRows, ColumnsPlan, CorpusPlan, DatasetPlan, FileFormat, FilePlan, LengthPlan, LengthsPlan, Pacing,
-    PhaseKind, PhasePlan, RandomStyle, ReplayPlan, Sampling, SyntheticPlan, TimesPlan, TurnTimes, WindowPlan,
+    BadRows, ColumnsPlan, CompletionsPlan, CorpusPlan, DatasetPlan, FileFormat, FilePlan, LengthPlan,
+    LengthsPlan, Pacing, PhaseKind, PhasePlan, RandomStyle, ReplayPlan, Sampling, SyntheticPlan, TimesPlan,
+    TurnTimes, WindowPlan,
 };
 
 use super::{Resolver, how};
+use crate::environment::derived_sessions;
 use crate::error::ConfigError;
 use crate::options::Id;
 use crate::settings::Settings;
@@ -59,7 +61,14 @@ pub(super) const REPLAY: &[Id] = &[
     Id::IdleGapCap,
     Id::OpenLoopReplay,
     Id::OpenLoopStrict,
+    Id::SessionShare,
 ];
+
+/// What goes with the prompts of recorded completions.
+const COMPLETIONS: &[Id] = &[Id::OmitKvHints, Id::ForceMinTokens];
+
+/// What is done with the lengths of prompts that are made, not of those that are sent as they are.
+const RESHAPED: &[Id] = &[Id::SynthesisPrefix, Id::SynthesisRoots, Id::SynthesisPrompt];
 
 /// Names of what a data set of others holds.
 const COLUMNS: &[Id] =
@@ -91,6 +100,7 @@ impl Resolver<'_> {
             "chat" => FileFormat::Chat,
             "random_pool" => FileFormat::RandomPool,
             "sagemaker_data_capture" => FileFormat::SageMaker,
+            "baseten_trace" => FileFormat::Baseten,
             _ => FileFormat::Detect,
         }
     }
@@ -105,7 +115,11 @@ impl Resolver<'_> {
                     "bodies have neither times nor lengths; drop one of the two",
                 );
             }
-        } else if !format.gives_lengths() && format != FileFormat::Detect {
+        } else if format.is_verbatim_trace() {
+            for id in RESHAPED {
+                self.exclude(*id, Id::DatasetFormat, "prompts of that form are sent as they were; drop it");
+            }
+        } else if !format.is_trace() && format != FileFormat::Detect {
             for id in TRACE {
                 self.needs(
                     *id,
@@ -153,6 +167,13 @@ impl Resolver<'_> {
                 );
             }
         }
+        if format == FileFormat::RandomPool {
+            self.exclude(Id::SessionShare, Id::DatasetFormat, "rows of a pool are of no session; drop it");
+        }
+        if format == FileFormat::Bailian {
+            let why = "its rows are joined to chats by the file, and a chat would be torn apart; drop it";
+            self.exclude(Id::SessionShare, Id::DatasetFormat, why);
+        }
         let seconds = |id: Id| self.settings.float(id).map(aiperf_core::time::seconds_to_ns);
         ReplayPlan {
             speedup: self
@@ -178,6 +199,21 @@ impl Resolver<'_> {
                 output: self.settings.float_or_default(Id::SynthesisOutput),
                 roots: self.settings.int_or_default(Id::SynthesisRoots),
             },
+            session_share: self.settings.float(Id::SessionShare).unwrap_or(1.0),
+        }
+    }
+
+    /// What goes with the prompts of recorded completions.
+    fn completions(&mut self, format: FileFormat) -> CompletionsPlan {
+        if !matches!(format, FileFormat::Baseten | FileFormat::Detect) {
+            for id in COMPLETIONS {
+                self.exclude(*id, Id::DatasetFormat, "it is for baseten_trace; drop it");
+            }
+        }
+        CompletionsPlan {
+            min_tokens: self.settings.switch(Id::ForceMinTokens),
+            omits_blocks: self.settings.switch(Id::OmitKvHints),
+            derived_sessions: derived_sessions(self.env, &mut self.notes, &mut self.errors),
         }
     }
 
@@ -214,7 +250,7 @@ impl Resolver<'_> {
             for id in COLUMNS {
                 self.needs(*id, "--input-file", "it names what a data set calls its contents");
             }
-            for id in REPLAY.iter().chain(TRACE) {
+            for id in REPLAY.iter().chain(TRACE).chain(COMPLETIONS) {
                 self.needs(*id, "--input-file", "it is about what the rows of a file recorded");
             }
             return Some(DatasetPlan::Synthetic(self.synthetic(osl)));
@@ -276,6 +312,7 @@ impl Resolver<'_> {
             },
             replay: self.replay(format),
             columns: self.columns(format),
+            completions: self.completions(format),
         }))
     }
 

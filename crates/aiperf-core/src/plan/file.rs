@@ -31,6 +31,19 @@ pub struct FilePlan {
     pub replay: ReplayPlan,
     /// Which columns of a data set of others hold what.
     pub columns: ColumnsPlan,
+    /// What goes with the prompts of recorded completions.
+    pub completions: CompletionsPlan,
+}
+
+/// What goes with the prompts of recorded completions (`baseten_trace`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CompletionsPlan {
+    /// Answers are not to be shorter than recorded: `min_tokens`. `None` is yes.
+    pub min_tokens: Option<bool>,
+    /// The ids of the prompt's blocks and their size go without saying: `hash_ids` and `block_size`. `None` is no.
+    pub omits_blocks: Option<bool>,
+    /// Where both are there, sessions are told by the derived column, not by the one of the source.
+    pub derived_sessions: bool,
 }
 
 /// What becomes of a row of a file that cannot be sent.
@@ -60,6 +73,8 @@ pub struct ReplayPlan {
     pub max_osl: Option<u64>,
     /// What becomes of the lengths and blocks of a trace.
     pub times: TimesPlan,
+    /// The share of sessions that is kept, above 0 and up to 1: whole sessions, drawn by their names.
+    pub session_share: f64,
 }
 
 /// How many times as long a trace's prefixes, prompts and answers are made, and into how many trees its conversations are spread.
@@ -98,6 +113,7 @@ impl Default for ReplayPlan {
             max_isl: None,
             max_osl: None,
             times: TimesPlan::default(),
+            session_share: 1.0,
         }
     }
 }
@@ -159,6 +175,8 @@ pub enum FileFormat {
     RandomPool,
     /// Requests as SageMaker recorded them, one per JSONL row, or a folder of such files.
     SageMaker,
+    /// Prompts of completions with their times and lengths, a request per row of a Parquet file.
+    Baseten,
     /// Request bodies in sessions, one JSON document: what a run writes as `inputs.json`.
     InputsJson,
     /// Conversations of ShareGPT, of which those of usual lengths are sent.
@@ -171,6 +189,16 @@ impl FileFormat {
     /// Whether its rows give lengths that texts are made to.
     pub const fn gives_lengths(self) -> bool {
         matches!(self, Self::Mooncake | Self::Bailian | Self::BurstGpt)
+    }
+
+    /// Whether it is a recording whose rows say how long prompts and answers were.
+    pub const fn is_trace(self) -> bool {
+        self.gives_lengths() || self.is_verbatim_trace()
+    }
+
+    /// Whether it is a recording whose prompts are sent as they were.
+    pub const fn is_verbatim_trace(self) -> bool {
+        matches!(self, Self::SageMaker | Self::Baseten)
     }
 
     /// Whether it holds whole bodies, which are sent as they are.

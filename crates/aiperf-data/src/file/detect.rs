@@ -11,7 +11,7 @@ use super::burst_gpt::Columns;
 use super::inputs_json::Shown;
 use super::record::Form;
 use super::records::files_below;
-use super::{bailian, lines, mooncake};
+use super::{bailian, baseten, lines, mooncake};
 use crate::error::DataError;
 
 /// A form, and what showed it, a line each for the user; none where it is the form that files have anyway.
@@ -29,7 +29,7 @@ pub(super) enum Shape {
 /// The form of `input`, as the user says it or the file shows it.
 pub(super) fn shape_of(set: &FilePlan, input: &Input) -> Result<Detected, DataError> {
     let named = match set.format {
-        FileFormat::Detect | FileFormat::RawPayload => return detect(input, set.block),
+        FileFormat::Detect | FileFormat::RawPayload => return detect(input, set),
         FileFormat::InputsJson => return Ok((Shape::InputsJson, Vec::new())),
         FileFormat::SingleTurn => Form::SingleTurn,
         // The latter two are, once they are converted; an empty file is not.
@@ -39,6 +39,10 @@ pub(super) fn shape_of(set: &FilePlan, input: &Input) -> Result<Detected, DataEr
         FileFormat::Mooncake => mooncake(set.block),
         FileFormat::Bailian => bailian(set.block),
         FileFormat::BurstGpt => return table(input),
+        FileFormat::Baseten => {
+            let first = lines::first(input)?.map(|(_, first)| first).unwrap_or_default();
+            completions(set, &serde_json::from_slice(&first).unwrap_or_default())
+        }
     };
     Ok((Shape::Rows(named), Vec::new()))
 }
@@ -49,6 +53,11 @@ fn mooncake(block: Option<usize>) -> Form {
 
 fn bailian(block: Option<usize>) -> Form {
     Form::Bailian { block: block.unwrap_or(bailian::BLOCK) }
+}
+
+/// Recorded completions, whose sessions are told as the first row shows.
+fn completions(set: &FilePlan, first: &Map<String, Value>) -> Form {
+    Form::Baseten(baseten::Fields::of(set.completions, |name| first.contains_key(name)))
 }
 
 /// A file with a line of names, and those that are not read.
@@ -77,7 +86,8 @@ const WEKA: (&str, &str) = ("hash_id_scope", "weka_trace");
 const LATER_TURNS: [&str; 3] = ["messages", "forks", "spawns"];
 
 /// Looks at the first row of `input`. What is no row at all is left to the reader of the form, which says what is wrong.
-fn detect(input: &Input, block: Option<usize>) -> Result<Detected, DataError> {
+fn detect(input: &Input, set: &FilePlan) -> Result<Detected, DataError> {
+    let block = set.block;
     let plain = (Shape::Rows(Form::SingleTurn), Vec::new());
     let path = &input.name;
     let shown = Shown::by(input)?;
@@ -136,6 +146,9 @@ fn detect(input: &Input, block: Option<usize>) -> Result<Detected, DataError> {
     if let Some(key) = TRACE.into_iter().find(|key| has(key)) {
         return read_as(mooncake(block), &format!("there is '{key}'"));
     }
+    if baseten::NEEDED.into_iter().all(has) {
+        return read_as(completions(set, &row), &format!("there is '{}'", baseten::AT));
+    }
     if has("captureData") && has("eventMetadata") {
         return read_as(Form::SageMaker, "there is 'captureData'");
     }
@@ -191,7 +204,8 @@ mod tests {
         file.write_all(bytes.as_bytes()).expect("written");
         let path = file.path().display().to_string();
         let input = aiperf_files::open(file.path()).expect("a file");
-        let found = detect(&input, Some(8)).map_err(|error| error.to_string().replace(&path, ""));
+        let set = FilePlan { block: Some(8), ..crate::toys::file(file.path(), FileFormat::Detect) };
+        let found = detect(&input, &set).map_err(|error| error.to_string().replace(&path, ""));
         found.map(|(form, notes)| (form, !notes.is_empty()))
     }
 

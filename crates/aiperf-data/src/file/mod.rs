@@ -1,7 +1,9 @@
 //! The user's own prompts. A format is a file of this folder.
 
 mod bailian;
+mod baseten;
 mod burst_gpt;
+mod by_start;
 mod detect;
 mod grown;
 mod index;
@@ -17,6 +19,7 @@ mod recorded;
 mod records;
 mod row;
 mod sagemaker;
+mod sample;
 mod scan;
 mod shaping;
 mod source;
@@ -30,7 +33,7 @@ use aiperf_core::plan::{BadRows, FileFormat, FilePlan, Plan, ReplayPlan};
 use aiperf_tokens::Tokenizer;
 
 use self::detect::Shape;
-use self::outside::Converted;
+use self::outside::{Converted, Trace};
 use self::record::Form;
 use self::records::RecordFile;
 use crate::OpenContext;
@@ -61,6 +64,16 @@ pub(crate) fn open(
         return Ok(Arc::new(RecordFile::open(plan, set, None, form, tokenizer, context)?.told(notes)));
     }
     let input = aiperf_files::open(&set.path)?;
+    let input = match outside::trace(set, input)? {
+        Ok(Trace { input, fields, notes }) => {
+            columns_of_none()?;
+            let form = Form::Baseten(fields);
+            return Ok(Arc::new(
+                RecordFile::open(plan, set, Some(input), form, tokenizer, context)?.told(notes),
+            ));
+        }
+        Err(input) => input,
+    };
     let input = match outside::convert(plan, set, input, tokenizer.as_ref())? {
         Ok(Converted { input, notes, seen, broken }) => {
             let file = RecordFile::open(plan, set, Some(input), Form::MultiTurn, tokenizer, context)?;
@@ -91,6 +104,8 @@ fn bodies(plan: &Plan, set: &FilePlan, notes: Vec<String>) -> Result<Arc<dyn Wor
 fn check_around(plan: &Plan, set: &FilePlan, form: &'static str) -> Result<(), DataError> {
     let options = [
         (set.replay != ReplayPlan::default(), "what changes the times and lengths of a replay"),
+        (set.completions.min_tokens.is_some(), "--force-min-tokens"),
+        (set.completions.omits_blocks.is_some(), "--omit-kv-hints"),
         (set.bad_rows == BadRows::Skip && form == "inputs_json", "--on-bad-row skip"),
         (set.osl.is_some(), "the output length (--osl)"),
         (plan.system_prompt.is_some(), "the system prompt"),

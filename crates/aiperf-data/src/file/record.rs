@@ -8,7 +8,7 @@ use super::bailian::{self, Link};
 use super::burst_gpt::{self, Columns};
 use super::mooncake;
 use super::row::{Placed, Row, read, shown, string};
-use super::{random_pool, sagemaker};
+use super::{baseten, random_pool, sagemaker};
 use crate::error::RowProblem;
 use crate::workload::WorkloadKind;
 
@@ -31,6 +31,8 @@ pub(crate) enum Form {
     },
     /// `burst_gpt_trace`: below a line with names of columns, a line is the time and the lengths of a request.
     BurstGpt(Columns),
+    /// `baseten_trace`: a line is a completion as it was recorded; lines of one session are sent in the order of their times.
+    Baseten(baseten::Fields),
     /// `random_pool`: a line is texts, which conversations are drawn from.
     RandomPool,
     /// `sagemaker_data_capture`: a line is a request as it was recorded.
@@ -91,6 +93,8 @@ pub(super) struct Record {
     pub(super) was: Option<String>,
     /// A length of 0 was made 1.
     pub(super) is_raised: bool,
+    /// How long its prompt was, where that is recorded beside the prompt, tokens.
+    pub(super) input_length: Option<u64>,
     /// What its turns are sent with, if it says so.
     pub(super) mode: Option<Mode>,
 }
@@ -105,12 +109,13 @@ impl Form {
             Self::BurstGpt(_) => WorkloadKind::BurstGpt,
             Self::RandomPool => WorkloadKind::RandomPool,
             Self::SageMaker => WorkloadKind::SageMaker,
+            Self::Baseten(_) => WorkloadKind::Baseten,
         }
     }
 
     pub(super) const fn context(self) -> ContextMode {
         match self {
-            Self::SingleTurn | Self::BurstGpt(_) | Self::RandomPool | Self::SageMaker => {
+            Self::SingleTurn | Self::BurstGpt(_) | Self::RandomPool | Self::SageMaker | Self::Baseten(_) => {
                 ContextMode::SelfContained
             }
             Self::MultiTurn | Self::Mooncake { .. } | Self::Bailian { .. } => ContextMode::History,
@@ -122,10 +127,17 @@ impl Form {
         matches!(self, Self::Mooncake { .. } | Self::Bailian { .. } | Self::BurstGpt(_))
     }
 
+    /// A recording whose prompts are sent as they were. Its times count from the first one, and its rows stand in no order.
+    pub(super) const fn is_verbatim_trace(self) -> bool {
+        matches!(self, Self::SageMaker | Self::Baseten(_))
+    }
+
     /// Tokens of a block, where rows give lengths in the place of texts.
     pub(super) const fn block(self) -> Option<usize> {
         match self {
-            Self::SingleTurn | Self::MultiTurn | Self::RandomPool | Self::SageMaker => None,
+            Self::SingleTurn | Self::MultiTurn | Self::RandomPool | Self::SageMaker | Self::Baseten(_) => {
+                None
+            }
             Self::Mooncake { block } | Self::Bailian { block } => Some(block),
             // No row has any.
             Self::BurstGpt(_) => Some(mooncake::BLOCK),
@@ -150,6 +162,7 @@ impl Form {
             Self::BurstGpt(columns) => burst_gpt::parse(line, columns),
             Self::RandomPool => random_pool::parse(line),
             Self::SageMaker => sagemaker::parse(line, api),
+            Self::Baseten(fields) => baseten::parse(line, fields, api),
             Self::SingleTurn => {
                 let mut row = Row::parse(line)?;
                 let (session_id, unknown) = (row.session_id.take(), std::mem::take(&mut row.unknown));

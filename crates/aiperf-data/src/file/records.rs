@@ -14,6 +14,8 @@ use aiperf_rng::{Key, Stream};
 use aiperf_tokens::Tokenizer;
 use serde_json::{Map, Value, json};
 
+use super::baseten;
+use super::by_start::ByStart;
 use super::grown::{Grown, Part};
 use super::index::{Groups, MOST_TURNS};
 use super::lines;
@@ -22,11 +24,13 @@ use super::random_pool::{Pick, Pools};
 use super::record::{Form, Mode, Record};
 use super::recorded::Recorded;
 use super::row::Row;
+use super::sample::Sample;
 use super::scan::{LengthsSeen, Scan, SeenRow};
 use super::shaping::{Pauses, Shaping};
 use super::source::Source;
 use super::starts::Starts;
 use super::timeline::Timeline;
+use super::told::{self, LongPause};
 use crate::OpenContext;
 use crate::blocks::{BlockTexts, Blocks};
 use crate::error::{DataError, RowProblem};
@@ -139,6 +143,8 @@ struct Gathered {
     replaces_messages: bool,
     facts: RowFacts,
     times: Vec<u64>,
+    /// The first time of all rows.
+    earliest_ns: Option<u64>,
     texts: Vec<u32>,
     files: usize,
     /// Where the first text with a name is.
@@ -153,7 +159,7 @@ impl Gathered {
     const MOST_NOTES: usize = 12;
 
     fn add(&mut self, scan: &mut Scan, path: &Path) -> Result<(), DataError> {
-        self.files += 1;
+        self.files += usize::from(scan.rows.len() > 0);
         self.replaces_messages |= scan.replaces_messages;
         let notes = scan.notes();
         if self.notes.is_empty() || self.notes.len() + notes.len() <= Self::MOST_NOTES {
@@ -165,13 +171,18 @@ impl Gathered {
         self.facts.read += of.read;
         self.facts.broken += of.broken;
         self.facts.endless_delays += of.endless_delays;
+        self.facts.too_long += of.too_long;
+        self.facts.not_drawn += of.not_drawn;
         self.facts.capped_outputs += of.capped_outputs;
+        self.facts.capped_delays += of.capped_delays;
+        let first = self.earliest_ns.into_iter().chain(scan.earliest_ns).min();
+        self.earliest_ns = first;
         self.facts.first_broken = self.facts.first_broken.take().or_else(|| of.first_broken.clone());
         self.times.append(&mut scan.times);
         self.texts.append(&mut scan.texts);
         let place = |line| (path.to_owned(), line);
         self.named = self.named.take().or_else(|| scan.has_names.map(place));
-        self.has_queries |= scan.queryless.is_none();
+        self.has_queries |= scan.queryless.is_none() && scan.rows.len() > 0;
         self.queryless = self.queryless.take().or_else(|| scan.queryless.map(place));
         if self.times.len().max(self.texts.len()) > u32::MAX as usize {
             let problem = RowProblem::TooManyRows { max: u32::MAX as usize };
@@ -258,32 +269,46 @@ impl RecordFile {
             return Err(DataError::NoEntries);
         }
         check_shape(set, form)?;
+        check_extra(plan, form, &set.path)?;
         let marking = plan.cache_bust.as_ref().map(|plan| Marking::new(plan, context.run_id));
         let is_folder = input.is_none();
         let path = input.as_ref().map_or_else(|| set.path.clone(), |input| input.name.clone());
         let paths = if is_folder { files_below(&path, form)? } else { Vec::new() };
-        let opened = paths.iter().map(|path| aiperf_files::open(path));
         let begin = |path: &Path| Scan::new(path, form, set, plan.endpoint.kind, marking.is_some());
         let (mut source, mut gathered) = (Source::default(), Gathered::default());
-        let mut scan = begin(&path);
-        for input in input.into_iter().map(Ok).chain(opened) {
-            let input = input?;
-            let mut of_file = begin(&input.name);
-            of_file.learn(&input, plan.seed)?;
-            match of_file.whole(&input) {
-                // An empty file of a folder is none.
-                Err(DataError::EmptyFile { .. }) if is_folder => continue,
-                done => done?,
+        let (mut scan, mut sample) = (begin(&path), Sample::new(set, plan.seed));
+        let mut nothing = None;
+        let mut input = input;
+        while source.len() == 0 {
+            let opened = paths.iter().map(|path| aiperf_files::open(path));
+            for given in input.take().into_iter().map(Ok).chain(opened) {
+                let given = given?;
+                let mut of_file = begin(&given.name);
+                of_file.sample = sample.take();
+                of_file.sample.iter_mut().for_each(Sample::next_file);
+                of_file.learn(&given, plan.seed)?;
+                of_file.whole(&given)?;
+                sample = of_file.sample.take();
+                gathered.add(&mut of_file, &given.name)?;
+                let rows = std::mem::take(&mut of_file.rows);
+                if rows.len() > 0 {
+                    let stays_open = !is_folder || given.is_spooled;
+                    source.push(given.name, stays_open.then_some(given.file), rows);
+                    scan = of_file;
+                } else {
+                    // An empty file of a folder is none.
+                    let why = of_file.nothing_left();
+                    let is_empty = matches!(why, DataError::EmptyFile { .. });
+                    nothing = nothing.or(Some(why).filter(|_| !is_empty));
+                    input = (!is_folder).then_some(given);
+                }
             }
-            if is_folder || form == Form::RandomPool || form == Form::SageMaker {
-                gathered.add(&mut of_file, &input.name)?;
+            if source.len() == 0 {
+                if !sample.as_mut().is_some_and(Sample::widen) {
+                    return Err(nothing.unwrap_or(DataError::EmptyFile { path }));
+                }
+                gathered = Gathered::default();
             }
-            let stays_open = !is_folder || input.is_spooled;
-            source.push(input.name, stays_open.then_some(input.file), std::mem::take(&mut of_file.rows));
-            scan = of_file;
-        }
-        if source.len() == 0 {
-            return Err(DataError::EmptyFile { path });
         }
         let gathered = gathered.checked(plan, set)?;
         let histories = scan.histories();
@@ -310,21 +335,38 @@ impl RecordFile {
             chats = Some(Groups::Single { len: conversations });
         } else if form == Form::SageMaker {
             let rows = by_time(&gathered.times, set.entries);
-            let time = |row: &u32| gathered.times[*row as usize];
-            zero_ns = rows.first().map_or(0, time);
+            zero_ns = gathered.earliest_ns.unwrap_or(0);
             scan.begins = Starts::default();
             for row in rows.iter().filter(|_| !set.ignore_timestamps) {
-                scan.begins.push(Some(time(row) - zero_ns));
+                scan.begins.push(Some(gathered.times[*row as usize] - zero_ns));
             }
             conversations = rows.len();
             chats = Some(Groups::Sorted { rows });
+        } else if let Form::Baseten(_) = form {
+            zero_ns = gathered.earliest_ns.unwrap_or(0);
+            let time = |row: usize| gathered.times[row] - zero_ns;
+            let sessions = std::mem::take(&mut scan.grouper).finish(None);
+            let is_alone = set.replay.turn_times == TurnTimes::Alone;
+            let sorted = ByStart::of(&sessions, time, in_schedule(plan), is_alone, set.entries);
+            if sorted.groups.len() == 0 {
+                return Err(DataError::AllOutside { path, rows: source.len() });
+            }
+            let rows = (0..sorted.groups.len()).flat_map(|at| sorted.groups.conversation(at).1);
+            scan.sorted(rows.map(time), sorted.outside);
+            scan.begins = if set.ignore_timestamps { Starts::default() } else { sorted.begins };
+            scan.ordinals = sorted.ordinals;
+            conversations = sorted.groups.len();
+            chats = Some(sorted.groups);
         }
         let timeline = scan.timeline(conversations);
         let mut notes = scan.notes();
-        if gathered.files > 0 {
+        if is_folder {
+            let (cut_silences, cut_silence_ns) = timeline.cut();
+            let cut = RowFacts { cut_silences, cut_silence_ns, ..RowFacts::default() };
             notes = gathered.notes;
+            notes.extend(told::notes(&cut, LongPause::default(), &path));
+            scan.facts = RowFacts { cut_silences, cut_silence_ns, ..gathered.facts };
             scan.replaces_messages |= gathered.replaces_messages;
-            scan.facts = gathered.facts;
         }
         notes.extend(chat_notes.into_iter().map(|note| format!("{}: {note}", path.display())));
         let Scan { grouper, replaces_messages, begins, is_timed, seen, lengths, .. } = scan;
@@ -400,7 +442,7 @@ impl RecordFile {
     /// Times of a trace that no phase of `plan` is sent at.
     fn unused_times(&self, plan: &Plan) -> Option<String> {
         let is_schedule = |phase: &PhasePlan| matches!(phase.pacing, Pacing::FixedSchedule { .. });
-        let are_times = self.form.block().is_some() || self.form == Form::SageMaker;
+        let are_times = self.form.block().is_some() || self.form.is_verbatim_trace();
         let are_unused = are_times && self.is_timed && !plan.phases.iter().any(is_schedule);
         are_unused.then(|| {
             format!(
@@ -428,10 +470,13 @@ impl RecordFile {
         Ok(Record { turns: vec![pools.merged(rows)], ..Record::default() })
     }
 
-    fn turn(&self, row: Row, number: u64) -> Result<Turn, DataError> {
+    fn turn(&self, mut row: Row, number: u64) -> Result<Turn, DataError> {
         let max_tokens = row
             .output_length
             .or_else(|| self.osl.as_ref().map(|osl| draw_length(osl, &mut self.outputs.at(number))));
+        if let Form::Baseten(_) = self.form {
+            baseten::force(&mut row.extra, max_tokens);
+        }
         let (mut texts, mut length) = (row.texts, None);
         if let (Some(made), Some(lengths)) = (&row.made, &self.texts) {
             texts = vec![lengths.texts.text(&lengths.scope, number, made.blocks(lengths.block))?];
@@ -511,6 +556,36 @@ impl RecordFile {
     }
 }
 
+/// Which times of a trace the plan has a schedule for: all of them, unless all of its schedules have the same offsets.
+fn in_schedule(plan: &Plan) -> impl Fn(u64) -> bool + use<> {
+    let windows = plan.phases.iter().filter_map(|phase| match phase.pacing {
+        Pacing::FixedSchedule { start_offset_ns, end_offset_ns, .. } => {
+            Some((start_offset_ns, end_offset_ns))
+        }
+        _ => None,
+    });
+    let mut windows: Vec<_> = windows.collect();
+    windows.dedup();
+    let (start, end) = if let [window] = windows[..] { window } else { (None, None) };
+    move |ns| start.is_none_or(|start| start <= ns) && end.is_none_or(|end| ns <= end)
+}
+
+/// Whether the user's own fields of requests are none of those that the rows say.
+fn check_extra(plan: &Plan, form: Form, path: &Path) -> Result<(), DataError> {
+    let Form::Baseten(fields) = form else { return Ok(()) };
+    match fields.said().find(|(key, _)| plan.endpoint.extra.contains_key(*key)) {
+        Some((key, option)) => Err(DataError::SaidTwice { path: path.to_owned(), key, option }),
+        None => Ok(()),
+    }
+}
+
+/// What makes other prompts of those of a trace.
+const RESHAPES: [&str; 3] = [
+    "--synthesis-prefix-len-multiplier",
+    "--synthesis-prefix-root-multiplier",
+    "--synthesis-prompt-len-multiplier",
+];
+
 /// Whether the plan asks of rows only what a form has.
 fn check_shape(set: &FilePlan, form: Form) -> Result<(), DataError> {
     let (path, form_name) = (|| set.path.clone(), form.kind().name());
@@ -524,10 +599,23 @@ fn check_shape(set: &FilePlan, form: Form) -> Result<(), DataError> {
         ("--synthesis-prompt-len-multiplier", is_other(prompt)),
         ("--synthesis-output-len-multiplier", is_other(output)),
     ];
-    if !form.is_trace()
-        && let Some((option, _)) = asked.into_iter().find(|(_, is_asked)| *is_asked)
-    {
+    let mut is_asked = asked.into_iter().filter_map(|(option, is_asked)| is_asked.then_some(option));
+    if form.is_verbatim_trace() {
+        if let Some(option) = is_asked.find(|option| RESHAPES.contains(option)) {
+            return Err(DataError::Verbatim { path: path(), form: form_name, option });
+        }
+    } else if let Some(option) = is_asked.next().filter(|_| !form.is_trace()) {
         return Err(DataError::NotATrace { path: path(), form: form_name, option });
+    }
+    let hints = &set.completions;
+    let said = [("--force-min-tokens", hints.min_tokens), ("--omit-kv-hints", hints.omits_blocks)];
+    if let Some((option, _)) = said.into_iter().find(|(_, said)| said.is_some())
+        && !matches!(form, Form::Baseten(_))
+    {
+        return Err(DataError::NotCompletions { path: path(), form: form_name, option });
+    }
+    if set.replay.session_share < 1.0 && matches!(form, Form::Bailian { .. } | Form::RandomPool) {
+        return Err(DataError::NoSessions { path: path(), form: form_name });
     }
     if set.block.is_some() && form.block().is_none() {
         return Err(DataError::NoBlockSize { path: path(), form: form_name });
@@ -600,7 +688,9 @@ impl Workload for RecordFile {
             }
         }
         let id = self.roots.get(index).map(i64::to_string).or(id);
-        let id = id.unwrap_or_else(|| format!("session_{unnamed:06}"));
+        // A row of no session is the first of its own, and called so where rows are sessions.
+        let is_first = matches!(self.form, Form::Baseten(_)) && !self.ordinals.is_empty();
+        let id = id.unwrap_or_else(|| format!("session_{unnamed:06}{}", if is_first { "#0" } else { "" }));
         let marker = self.marking.as_ref().and_then(|marking| marking.marker(visit, &id));
         if let Some(marker) = &marker {
             match &mut system {
@@ -655,5 +745,7 @@ impl Workload for RecordFile {
     }
 }
 
+#[cfg(test)]
+mod completions;
 #[cfg(test)]
 mod tests;

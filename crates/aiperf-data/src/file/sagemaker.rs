@@ -72,6 +72,7 @@ fn record(mut map: Map<String, Value>, api: EndpointKind) -> Result<Record, RowP
         }
         Some(other) => return Err(wrong("tools", "a list of tools", &other)),
     }
+    record.input_length = prompt_tokens(capture.get("endpointOutput"));
     lay_messages(&mut row, messages_of(messages)?, api)?;
     let unread = |of: &Map<String, Value>, known: &[&str], before: &str| -> Vec<String> {
         let unread = of.iter().filter(|(key, value)| !value.is_null() && !known.contains(&key.as_str()));
@@ -96,6 +97,14 @@ fn object(of: &mut Map<String, Value>, field: &'static str) -> Result<Map<String
         None | Some(Value::Null) => Err(RowProblem::Lacks { field, form: "sagemaker_data_capture" }),
         Some(other) => Err(wrong(field, "an object", &other)),
     }
+}
+
+/// How many tokens the server counted in the prompt, if its answer was captured and says so.
+fn prompt_tokens(output: Option<&Value>) -> Option<u64> {
+    let output = output?.as_object()?;
+    // An answer that came as events, or none at all, is not what is sent again: it may be anything.
+    let answer = decoded(output.get("data")?.as_str()?, output.get("encoding")).ok()?;
+    answer.get("usage")?.get("prompt_tokens")?.as_u64()
 }
 
 /// The body that was captured.
@@ -174,6 +183,20 @@ mod tests {
             assert_eq!(row.at_ns, Some(1_777_420_998_500_000_000));
             assert_eq!(record.unknown, ["temperature"]);
         }
+    }
+
+    #[test]
+    fn the_answer_says_how_long_the_prompt_was() {
+        let body = json!({"messages": [{"role": "user", "content": "a"}]});
+        let mut row = capture(&body, Some("JSON"), "2026-04-29T00:03:18Z");
+        assert_eq!(of(&row).expect("a good row").input_length, None);
+        let answer = json!({"usage": {"prompt_tokens": 31}}).to_string();
+        row["captureData"]["endpointOutput"] = json!({"data": answer, "encoding": "JSON"});
+        assert_eq!(of(&row).expect("a good row").input_length, Some(31));
+        row["captureData"]["endpointOutput"] = json!({"data": STANDARD.encode(answer)});
+        assert_eq!(of(&row).expect("a good row").input_length, Some(31));
+        row["captureData"]["endpointOutput"] = json!({"data": "data: {}", "encoding": "JSON"});
+        assert_eq!(of(&row).expect("a good row").input_length, None);
     }
 
     #[test]

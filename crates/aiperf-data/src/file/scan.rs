@@ -17,6 +17,7 @@ use super::mooncake::{Histories, History};
 use super::ranked::{Fitness, Seen};
 use super::record::{Form, Mode, Record};
 use super::row::{Placed, Row};
+use super::sample::Sample;
 use super::shaping::Shaping;
 use super::starts::Starts;
 use super::timeline::Timeline;
@@ -76,6 +77,10 @@ pub(super) struct Scan {
     pub(super) lengths: Option<LengthsSeen>,
     digest: Sha256,
     pub(super) shaping: Shaping,
+    /// Which sessions are kept, where it is not all.
+    pub(super) sample: Option<Sample>,
+    /// The first time of all, of rows that are left out too.
+    pub(super) earliest_ns: Option<u64>,
     bad: BadRows,
     long: LongPause,
     pub(super) facts: RowFacts,
@@ -127,6 +132,8 @@ impl Scan {
             lengths: None,
             digest: Sha256::new(),
             shaping: Shaping::new(set),
+            sample: None,
+            earliest_ns: None,
             bad: BadRows::new(if form.leaves_out() { plan::BadRows::Skip } else { set.bad_rows }),
             long: LongPause::default(),
             facts: RowFacts::default(),
@@ -190,27 +197,29 @@ impl Scan {
             self.facts.read += 1;
             match self.line(line.number, line.row()) {
                 Ok(true) => self.rows.push(line.number, line.start, line.end),
-                Ok(false) => self.facts.too_long += 1,
+                Ok(false) => {}
                 Err(placed) => self.bad.push(line.error(path, placed))?,
             }
             Ok(())
         })?;
         self.sessions = HashMap::new();
         self.bad.enter(&mut self.facts);
-        if self.rows.len() == 0 {
-            if self.facts.too_long > 0 {
-                return Err(DataError::AllTooLong { path: path.to_owned(), rows: self.facts.too_long });
-            }
-            let bad = std::mem::replace(&mut self.bad, BadRows::new(plan::BadRows::Stop));
-            return Err(bad.nothing_left(path, self.facts.read));
-        }
-        if !self.has_times && self.shaping.wants_times() {
+        if self.rows.len() > 0 && !self.has_times && self.shaping.wants_times() {
             return Err(DataError::NoTimes { path: path.to_owned() });
         }
         if let Some(lengths) = &mut self.lengths {
             lengths.scope = format!("{:x}", std::mem::take(&mut self.digest).finalize());
         }
         Ok(())
+    }
+
+    /// Why no row is left.
+    pub(super) fn nothing_left(&mut self) -> DataError {
+        if self.facts.too_long > 0 {
+            return DataError::AllTooLong { path: self.path.clone(), rows: self.facts.too_long };
+        }
+        let bad = std::mem::replace(&mut self.bad, BadRows::new(plan::BadRows::Stop));
+        bad.nothing_left(&self.path, self.facts.read)
     }
 
     /// Takes a row in; `false` when the plan leaves it out. What is wrong with one is found before anything is taken in.
@@ -220,12 +229,26 @@ impl Scan {
             let session = record.session_id.unwrap_or_else(|| format!("of line {number}"));
             return Err((None, RowProblem::TooManyTurns { session, max: MOST_TURNS }));
         }
-        let is_alone = self.shaping.plan().turn_times == TurnTimes::Alone;
+        if let Some(at_ns) = record.turns[0].at_ns.filter(|_| self.form.is_verbatim_trace()) {
+            self.earliest_ns = Some(self.earliest_ns.map_or(at_ns, |first| first.min(at_ns)));
+        }
+        // Rows of a session that stand in no order are told apart when all are known.
+        let is_baseten = matches!(self.form, Form::Baseten(_));
+        let is_alone = self.shaping.plan().turn_times == TurnTimes::Alone && !is_baseten;
         let session = if is_alone { None } else { record.session_id.as_deref() };
         let before = self.grouper.goes_on(session).map_err(|problem| (None, problem))?;
         self.check(&record, before).map_err(|problem| (None, problem))?;
         let has_times = record.turns.iter().any(|row| row.at_ns.is_some() || row.delay_ns.is_some());
-        let Some(changes) = self.shaping.shape(number, &mut record) else { return Ok(false) };
+        let Some(changes) = self.shaping.shape(number, &mut record) else {
+            self.facts.too_long += 1;
+            return Ok(false);
+        };
+        if let Some(sample) = &mut self.sample
+            && !sample.keeps(record.session_id.as_deref(), number)
+        {
+            self.facts.not_drawn += 1;
+            return Ok(false);
+        }
         // What is drawn beside it may have what it has not.
         for row in record.turns.iter().filter(|_| self.form != Form::RandomPool) {
             self.fitness.check(row, number).map_err(|problem| (None, problem))?;
@@ -294,7 +317,7 @@ impl Scan {
             let is_start = |at: &u64| is_first && Some(*at) == at_ns;
             self.later.extend(times.filter(|at| !is_start(at)));
         }
-        if self.form == Form::SageMaker {
+        if self.form.is_verbatim_trace() {
             self.times.push(record.turns[0].at_ns.unwrap_or(0));
         }
         if let Some(link) = record.link.filter(|_| !is_alone) {
@@ -385,6 +408,14 @@ impl Scan {
             self.growing.push((at, session.to_owned(), line));
             self.replaces_messages |= self.api.messages_field().is_some();
         }
+    }
+
+    /// Takes in the times of rows that were put in order, counted from the first, and how many were left out of it.
+    pub(super) fn sorted(&mut self, times: impl Iterator<Item = u64>, outside: u64) {
+        self.facts.outside = outside;
+        let have_times = matches!(self.shaping.plan().turn_times, TurnTimes::Recorded | TurnTimes::Alone);
+        let is_looked_for = self.shaping.looks_for_silences() && have_times;
+        self.later = if is_looked_for { times.collect() } else { Vec::new() };
     }
 
     /// The times of the replay of so many conversations.

@@ -79,11 +79,9 @@ impl Shaping {
 
     /// Whether a row gives a longer input than is wanted.
     pub(super) fn is_too_long(&self, record: &Record) -> bool {
-        let is_long = |row: &Row| {
-            let tokens = row.made.as_ref().map(|made| made.tokens as u64);
-            tokens.zip(self.plan.max_isl).is_some_and(|(tokens, most)| tokens > most)
-        };
-        record.turns.iter().any(is_long)
+        let Some(most) = self.plan.max_isl else { return false };
+        let is_long = |row: &Row| row.made.as_ref().is_some_and(|made| made.tokens as u64 > most);
+        record.turns.iter().any(is_long) || record.input_length.is_some_and(|tokens| tokens > most)
     }
 
     /// Changes the row of a line as the plan wants it; `None` leaves it out.
@@ -210,6 +208,8 @@ mod tests {
         assert_eq!(of(101, 9), None);
         let mut text = record(vec![Row { texts: vec!["a".repeat(500)], ..Row::default() }]);
         assert_eq!(shaping(plan).shape(1, &mut text), Some(Changes::default()), "a text says no length");
+        text.input_length = Some(101);
+        assert_eq!(shaping(plan).shape(1, &mut text), None, "what was recorded beside it does");
     }
 
     #[test]

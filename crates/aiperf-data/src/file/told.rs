@@ -89,6 +89,15 @@ pub(super) fn notes(facts: &RowFacts, long: LongPause, path: &Path) -> Vec<Strin
         let are = if facts.too_long == 1 { "is" } else { "are" };
         format!("{file}: {} {are} longer than --synthesis-max-isl and left out", rows(facts.too_long))
     });
+    let not_drawn = (facts.not_drawn > 0).then(|| {
+        let are = if facts.not_drawn == 1 { "is of a session" } else { "are of sessions" };
+        let left_out = "that --trace-session-sample-ratio leaves out";
+        format!("{file}: {} {are} {left_out}", rows(facts.not_drawn))
+    });
+    let outside = (facts.outside > 0).then(|| {
+        let lie = if facts.outside == 1 { "lies" } else { "lie" };
+        format!("{file}: {} {lie} outside of the schedule's offsets and are left out", rows(facts.outside))
+    });
     let outputs = (facts.capped_outputs > 0).then(|| {
         let n = facts.capped_outputs;
         format!("{file}: {n} output {} cut down to --synthesis-max-osl", plural(n, "length"))
@@ -114,5 +123,8 @@ pub(super) fn notes(facts: &RowFacts, long: LongPause, path: &Path) -> Vec<Strin
             facts.cut_silence_ns as f64 / 1e9
         )
     });
-    [broken, too_long, outputs, delays, endless, silences, long.note(path)].into_iter().flatten().collect()
+    [broken, too_long, not_drawn, outside, outputs, delays, endless, silences, long.note(path)]
+        .into_iter()
+        .flatten()
+        .collect()
 }

@@ -210,3 +210,124 @@ fn captures_are_sent_again() {
         .expect_exit(2)
         .says(&["c.jsonl:1: event 'e': 'eventMetadata.inferenceTime' is missing"]);
 }
+
+/// A trace of two sessions and a row of none, 40 ms from one row to the next.
+fn completions() -> Vec<Value> {
+    let row = |at: u64, prompt: &str, session: Value| {
+        json!({"timestamp_start_unix_ms": 1_700_000_000_000_u64 + at, "prompt": prompt, "input_tokens": 4, "output_tokens": 3,
+            "provided_session_id": session, "duration_e2e_ms": 10, "total_hashes": [at, 7], "block_size": 64})
+    };
+    vec![
+        row(80, "b1", "b".into()),
+        row(40, "a1", "a".into()),
+        row(0, "lone", Value::Null),
+        row(120, "a2", "a".into()),
+    ]
+}
+
+#[test]
+fn completions_are_sent_again_at_their_times() {
+    let answer = json!({"object": "text_completion", "choices": [{"index": 0, "text": "reply", "finish_reason": "stop"}]});
+    let server = scripted(vec![Reply::json(200, &answer.to_string())]);
+    let trace = |more: &str| {
+        run(&server, "t.jsonl", lines(&completions()))
+            .args("--custom-dataset-type baseten_trace --endpoint-type completions")
+            .args(more)
+    };
+    let done = trace("").run().expect_exit(0).ends(Tally::of(4, 0));
+    let mut sent = bodies(&server);
+    sent.sort_by_key(|body| body["prompt"].to_string());
+    assert_eq!(sent[0]["prompt"], "a1");
+    let of_row = json!({"max_tokens": 3, "min_tokens": 3, "hash_ids": [40, 7], "block_size": 64});
+    for (key, value) in of_row.as_object().expect("an object") {
+        assert_eq!(&sent[0][key], value, "{key}");
+    }
+    // The first turns; the later one comes at its time, or behind the answer before it.
+    let mut at: Vec<u64> = done
+        .records()
+        .iter()
+        .filter(|r| r["metadata"]["turn_index"] == 0)
+        .map(|r| r["metadata"]["scheduled_ns"].as_u64().expect("scheduled"))
+        .collect();
+    at.sort_unstable();
+    assert_eq!([at[1] - at[0], at[2] - at[1]], [40_000_000, 40_000_000]);
+    let ids: std::collections::BTreeSet<String> = lengths(&done).into_iter().map(|(id, ..)| id).collect();
+    assert_eq!(ids.into_iter().collect::<Vec<_>>(), ["a", "b", "session_000000"]);
+    let plain = trace("--no-force-min-tokens --omit-kv-hints --extra-inputs min_tokens:9 --open-loop-strict");
+    let done = plain.run().expect_exit(0).ends(Tally::of(4, 0));
+    assert!(
+        bodies(&server)[4..].iter().all(|body| body["min_tokens"] == 9 && body.get("hash_ids").is_none())
+    );
+    let ids: Vec<String> = lengths(&done).into_iter().map(|(id, ..)| id).collect();
+    assert_eq!(ids, ["a#0", "a#1", "b#0", "session_000000#0"]);
+    trace("--fixed-schedule-start-offset 40 --fixed-schedule-end-offset 80")
+        .run()
+        .expect_exit(0)
+        .ends(Tally::of(2, 0))
+        .shows(&["t.jsonl: 2 of 4 rows lie outside of the schedule's offsets and are left out"]);
+    let few = trace("--trace-session-sample-ratio 1e-9").run().expect_exit(0);
+    let kept = few.records().len() as u64;
+    assert!(kept == 1 || kept == 2, "one session");
+    assert_eq!(few.summary()["dataset_rows"]["not_drawn"], 4 - kept);
+}
+
+#[test]
+fn what_belongs_to_completions_alone_is_refused_elsewhere() {
+    let server = server();
+    let refused = |options: &str, said: &[&str]| {
+        run(&server, "t.jsonl", lines(&completions())).args(options).run().expect_exit(2).says(said);
+    };
+    refused(
+        "--custom-dataset-type baseten_trace --extra-inputs hash_ids:1",
+        &[
+            "--extra-inputs says 'hash_ids', and so does each row of t.jsonl; drop it there, or leave it out of the rows: --omit-kv-hints",
+        ],
+    );
+    refused(
+        "--custom-dataset-type single_turn --omit-kv-hints",
+        &["--omit-kv-hints", "it is for baseten_trace; drop it"],
+    );
+    refused(
+        "--custom-dataset-type baseten_trace --synthesis-prefix-len-multiplier 2",
+        &["--synthesis-prefix-len-multiplier", "prompts of that form are sent as they were; drop it"],
+    );
+    refused("--custom-dataset-type baseten_trace --isl-block-size 16", &["--isl-block-size"]);
+    refused(
+        "--custom-dataset-type bailian_trace --trace-session-sample-ratio 0.5",
+        &["a chat would be torn apart"],
+    );
+    refused(
+        "--trace-session-sample-ratio 0",
+        &["--trace-session-sample-ratio: found '0'; allowed: a number above 0 to 1"],
+    );
+    Run::unseeded(&server.url())
+        .args("--force-min-tokens")
+        .run()
+        .expect_exit(2)
+        .says(&["--force-min-tokens needs --input-file"]);
+}
+
+#[test]
+fn a_variable_of_aiperf_says_which_column_has_the_sessions() {
+    let server = server();
+    let rows: Vec<Value> = completions()
+        .into_iter()
+        .map(|mut row| {
+            row["poor_man_session_id"] = 5.into();
+            row
+        })
+        .collect();
+    let trace = |column: &str| {
+        run(&server, "t.jsonl", lines(&rows))
+            .args("--custom-dataset-type baseten_trace")
+            .env("AIPERF_DATASET_BASETEN_SESSION_COLUMN", column)
+            .run()
+    };
+    let done = trace("poor_man_session_id").expect_exit(0).ends(Tally::of(4, 0));
+    assert!(lengths(&done).iter().all(|(id, ..)| id == "5"));
+    trace("session").expect_exit(2).says(&[
+        "AIPERF_DATASET_BASETEN_SESSION_COLUMN",
+        "'session'",
+        "provided_session_id or poor_man_session_id",
+    ]);
+}

@@ -24,6 +24,8 @@ const MAX_FIRST_ROW: u64 = 64 << 20;
 const NS_PER_MS: u64 = 1_000_000;
 /// Forms whose first row is asked for a timestamp, as AIPerf asks them; it does not look into tables of CSV.
 const TIMED: [&str; 2] = ["mooncake_trace", "bailian_trace"];
+/// A form whose rows all have times.
+const ALWAYS_TIMED: &str = "baseten_trace";
 const OFFSETS: [Id; 3] = [Id::AutoOffset, Id::StartOffset, Id::EndOffset];
 const RATE_RAMP: [Id; 3] = [Id::RateRamp, Id::RateRampStrategy, Id::RateRampFrom];
 
@@ -86,11 +88,14 @@ impl<'a> Resolver<'a> {
     /// Whether the data set is a trace whose first row says when it was sent: then it is a schedule unless somebody says otherwise, as in
     /// AIPerf, which looks at no file whose phases are in a configuration file either.
     fn has_timed_trace(&self) -> bool {
-        let is_trace = self.whole.text(Id::DatasetFormat).is_some_and(|form| TIMED.contains(&form));
-        is_trace
+        let form = self.whole.text(Id::DatasetFormat).unwrap_or_default();
+        (form == ALWAYS_TIMED || TIMED.contains(&form))
             && self.structure.phases.is_empty()
             && !self.whole.is_on(Id::NoFixedSchedule)
-            && self.whole.text(Id::InputFile).is_some_and(|path| first_row_has_timestamp(Path::new(path)))
+            && self
+                .whole
+                .text(Id::InputFile)
+                .is_some_and(|path| form == ALWAYS_TIMED || first_row_has_timestamp(Path::new(path)))
     }
 
     /// The times of the data set itself.

@@ -143,7 +143,7 @@ fn named_in(name: &str, flag: &'static str, first: &Entry, input: &Input) -> Res
 }
 
 /// The names that there are, for an error.
-fn names(first: &Entry) -> String {
+pub(super) fn names(first: &Entry) -> String {
     let all: Vec<String> =
         first.keys().take(TOLD).map(|name| format!("'{}'", for_terminal(name, 40))).collect();
     let more = if first.len() > TOLD { " and more" } else { "" };

@@ -11,6 +11,7 @@ mod tables;
 mod talk;
 #[cfg(test)]
 mod tests;
+mod traces;
 
 use std::io::{BufWriter, Write};
 use std::num::NonZero;
@@ -26,8 +27,9 @@ use serde_json::{Map, Value, json};
 use self::columns::Chosen;
 use self::rows::{Kind, Rows};
 use self::talk::{LeftOut, Talk};
+pub(super) use self::traces::{Trace, trace};
 use super::inputs_json::Shown;
-use super::{burst_gpt, lines};
+use super::{baseten, burst_gpt, lines};
 use crate::error::DataError;
 
 /// Bytes of text that are counted at a time.
@@ -162,16 +164,14 @@ fn detect(
         let why = format!("there is a list of 'conversations' with 'value' in {} 1", kind.unit());
         return Ok(Some((Form::ShareGpt, chosen, says(Form::ShareGpt, &why))));
     }
-    // Traces that are tables are none of these: one has its own reader, the other none yet.
+    // Traces are none of these, and have readers of their own.
     if matches!(kind, Kind::Csv(_))
         && lines::first(input)?.is_some_and(|(_, header)| burst_gpt::Columns::are_in(&header))
     {
         return Ok(None);
     }
-    let key = "timestamp_start_unix_ms";
-    if [key, "prompt", "input_tokens", "output_tokens"].iter().all(|name| first.contains_key(*name)) {
-        let path = input.name.clone();
-        return Err(DataError::LaterForm { path, line: 1, key, format: "baseten_trace" });
+    if baseten::NEEDED.iter().all(|name| first.contains_key(*name)) {
+        return Ok(None);
     }
     // Lines with a prompt or messages are bodies of requests as often as not.
     if kind == Kind::Lines && set.columns.is_empty() && !first.contains_key("prompt") {

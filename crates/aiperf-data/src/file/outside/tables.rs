@@ -132,7 +132,7 @@ fn parquet_error(input: &Input, error: &ParquetError) -> DataError {
     DataError::Unreadable { path: input.name.clone(), form: "Parquet", reason: error.to_string() }
 }
 
-/// A cell as JSON; times and decimals are no text that anybody sends.
+/// A cell as JSON; moments are milliseconds since 1970, and decimals no text that anybody sends.
 fn value(field: Field) -> Value {
     match field {
         Field::Bool(v) => v.into(),
@@ -146,6 +146,8 @@ fn value(field: Field) -> Value {
         Field::ULong(v) => v.into(),
         Field::Float(v) => Number::from_f64(v.into()).map_or(Value::Null, Value::Number),
         Field::Double(v) => Number::from_f64(v).map_or(Value::Null, Value::Number),
+        Field::TimestampMillis(ms) => ms.into(),
+        Field::TimestampMicros(us) => Number::from_f64(us as f64 / 1e3).map_or(Value::Null, Value::Number),
         Field::Str(text) => text.into(),
         Field::Bytes(bytes) => bytes.as_utf8().map_or(Value::Null, Value::from),
         Field::Group(row) => {

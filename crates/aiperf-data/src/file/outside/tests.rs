@@ -261,10 +261,10 @@ fn columns_that_are_named_are_never_passed_over() {
         "a.csv",
         b"timestamp_start_unix_ms,prompt,input_tokens,output_tokens\n",
     )
-    .expect_err("a form that is not read yet");
+    .expect_err("a trace in other clothes");
     assert_eq!(
         said,
-        "a.csv:1: 'timestamp_start_unix_ms' is a key of baseten_trace, which this version does not read yet"
+        "a.csv: baseten_trace is read from Parquet, JSONL or a JSON list; CSV has no lists, which it needs"
     );
 }
 
@@ -392,6 +392,57 @@ fn parquet_is_read_group_after_group() {
         // Whatever comes of it: nobody falls over it.
         let _ = open(&named, "p", &damaged);
     }
+}
+
+/// A table of recorded completions with lists of ids, two rows.
+fn completions() -> Vec<u8> {
+    let schema = "message schema {
+        required int64 timestamp_start_unix_ms; optional binary prompt (UTF8); optional int64 input_tokens; optional int64 output_tokens;
+        optional group total_hashes (LIST) { repeated group list { optional int64 element; } }
+        optional int64 duration_ttft_ms; optional binary poor_man_session_id (UTF8);
+    }";
+    let schema = Arc::new(parse_message_type(schema).expect("a schema"));
+    let mut file = SerializedFileWriter::new(Vec::new(), schema, WriterProperties::default().into())
+        .expect("into memory");
+    let mut group = file.next_row_group().expect("into memory");
+    let mut at = 0;
+    while let Some(mut column) = group.next_column().expect("into memory") {
+        let there = Some(&[1, 1][..]);
+        let texts = |texts: [&str; 2]| texts.map(ByteArray::from);
+        match at {
+            0 => column.typed::<Int64Type>().write_batch(&[1_700_000_000_040, 1_700_000_000_000], None, None),
+            1 => column.typed::<ByteArrayType>().write_batch(&texts(["東京?", "second"]), there, None),
+            4 => column.typed::<Int64Type>().write_batch(&[11, 12], Some(&[3, 3, 0]), Some(&[0, 1, 0])),
+            6 => column.typed::<ByteArrayType>().write_batch(&texts(["s", "s"]), there, None),
+            _ => column.typed::<Int64Type>().write_batch(&[9, 4], there, None),
+        }
+        .expect("into memory");
+        column.close().expect("into memory");
+        at += 1;
+    }
+    group.close().expect("into memory");
+    file.into_inner().expect("into memory")
+}
+
+#[test]
+fn completions_are_read_from_parquet() {
+    let table = completions();
+    let turns = vec![("second".to_owned(), Some(4)), ("東京?".to_owned(), Some(9))];
+    for format in [FileFormat::Detect, FileFormat::Baseten] {
+        let (sent, notes) = open(&set(format), "b.parquet", &table).expect("a good table");
+        assert_eq!(sent, [(None, turns.clone())]);
+        let unread = "b.parquet: columns that are not read: 'duration_ttft_ms'".to_owned();
+        assert!(notes.contains(&unread), "{notes:?}");
+        assert_eq!(
+            notes[0].starts_with("b.parquet: read as baseten_trace, for there are "),
+            format == FileFormat::Detect
+        );
+    }
+    let chat = open(&set(FileFormat::Chat), "b.parquet", &table).expect("a good table").0;
+    assert_eq!(chat.len(), 2, "whoever says that it is prompts has them");
+    assert!(open(&set(FileFormat::Baseten), "p", &parquet(parquet::basic::Compression::SNAPPY)).expect_err("other columns").starts_with(
+        "p: no column is called 'timestamp_start_unix_ms', which baseten_trace has; there are 'prompt', 'output_tokens', 'messages'"
+    ));
 }
 
 proptest! {
