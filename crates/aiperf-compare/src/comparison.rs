@@ -177,18 +177,24 @@ fn direction(spec: Option<&MetricSpec>, stat: &str) -> Direction {
     let Some(spec) = spec.filter(|_| !["std", "count", "sum"].contains(&stat)) else {
         return Direction::Neither;
     };
-    let is_time = matches!(spec.display, Unit::Milliseconds | Unit::Seconds | Unit::Nanoseconds);
+    let is_time = matches!(
+        spec.display,
+        Unit::Milliseconds | Unit::Seconds | Unit::Nanoseconds | Unit::MillisecondsPerImage
+    );
     // AIPerf marks neither goodput nor the effective throughputs.
     let is_rate = matches!(
         spec.display,
-        Unit::RequestsPerSecond | Unit::TokensPerSecond | Unit::TokensPerSecondPerUser
+        Unit::RequestsPerSecond
+            | Unit::TokensPerSecond
+            | Unit::TokensPerSecondPerUser
+            | Unit::ImagesPerSecond
     );
     match (spec.tag, spec.flags.has(Flags::LARGER_IS_BETTER)) {
         ("error_request_count" | "unsent_request_count" | "lost_request_count" | "request_error_rate", _) => {
             Direction::Smaller
         }
         ("benchmark_duration", _) => Direction::Neither,
-        _ if matches!(spec.display, Unit::Tokens | Unit::Requests) => Direction::Neither,
+        _ if matches!(spec.display, Unit::Tokens | Unit::Requests | Unit::Images) => Direction::Neither,
         // Seconds of audio.
         (_, true) if is_time => Direction::Neither,
         (_, true) => Direction::Larger,

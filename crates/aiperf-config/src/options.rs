@@ -191,6 +191,9 @@ options! {
     PerChunkUsage(&["per-chunk-usage"], "endpoint.per_chunk_usage", Kind::Bool, Default::Is("false"), Group::Endpoint,
         "Ask the server for its counts with every chunk (stream_options.continuous_usage_stats), and take the inter-token latency \
          over the tokens behind those of the first chunk.");
+    UuidAndStrip(&["uuid-and-strip"], "endpoint.uuid_and_strip", Kind::Bool, Default::Is("false"), Group::Endpoint,
+        "Send an image that an earlier row of the session has shown as its id alone (image_uuids), which a server (vLLM) knows it by. \
+         For rows of single_turn and the endpoint type chat.");
     SessionHeader(&["session-header"], "endpoint.session_header", Kind::Text, Default::Is("X-Correlation-ID"), Group::Endpoint,
         "Name of the header that carries a session's id.");
     MaxResponseBytes(&["max-response-bytes"], "endpoint.max_response_bytes", Kind::Bytes { min: 1024, max: (1 << 32) - 1 },

@@ -78,6 +78,8 @@ pub struct Turn {
     pub texts: Vec<String>,
     /// Names of the texts, in their order, where the dataset names them (`query`, `passages`); without them it is empty.
     pub groups: Vec<TextGroup>,
+    /// Images, audio and video beside the texts, in the order they go onto the wire.
+    pub media: Vec<Media>,
     /// The whole body, where the dataset has it; nothing is added to it.
     pub payload: Option<Vec<u8>>,
     /// Output limit asked for.
@@ -103,7 +105,73 @@ pub struct TextGroup {
     pub count: usize,
 }
 
+/// What a turn shows or plays beside what it says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MediaKind {
+    /// A picture.
+    Image,
+    /// A recording of sound.
+    Audio,
+    /// A film.
+    Video,
+}
+
+impl MediaKind {
+    /// All of them, in the order they go onto the wire behind the texts.
+    pub const ALL: [Self; 3] = [Self::Image, Self::Audio, Self::Video];
+
+    /// One of them, as rows call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Image => "image",
+            Self::Audio => "audio",
+            Self::Video => "video",
+        }
+    }
+
+    /// A list of them, as rows call it.
+    pub const fn names(self) -> &'static str {
+        match self {
+            Self::Image => "images",
+            Self::Audio => "audios",
+            Self::Video => "videos",
+        }
+    }
+}
+
+/// Some media of a turn, of one kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Media {
+    /// Which kind.
+    pub kind: MediaKind,
+    /// Their name, where the dataset has one.
+    pub name: String,
+    /// Each as it travels: an address, a data URL, or of audio `wav,` or `mp3,` and base64. An image may be empty where it has an
+    /// id: the server is to have it already.
+    pub contents: Vec<String>,
+    /// Ids of images, by which a server (vLLM) knows them again; one for each content, or none at all.
+    pub uuids: Vec<String>,
+}
+
+impl Media {
+    /// Its contents, each with its id.
+    pub fn items(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
+        self.contents.iter().enumerate().map(|(i, c)| (c.as_str(), self.uuids.get(i).map(String::as_str)))
+    }
+}
+
 impl Turn {
+    /// Contents of one kind, in their order.
+    pub fn media_of(&self, kind: MediaKind) -> impl Iterator<Item = &str> {
+        let of_kind = self.media.iter().filter(move |media| media.kind == kind);
+        of_kind.flat_map(|media| &media.contents).map(String::as_str)
+    }
+
+    /// Bytes of all its media.
+    pub fn media_bytes(&self) -> usize {
+        self.media.iter().flat_map(|media| &media.contents).map(String::len).sum()
+    }
+
     /// The names of its texts, each with the texts it is for, in their order.
     pub fn named(&self) -> impl Iterator<Item = (&str, &[String])> {
         let mut at = 0;

@@ -307,6 +307,18 @@ pub enum DataError {
         /// The file.
         path: PathBuf,
     },
+    /// Rows that keep no images apart.
+    #[error(
+        "--uuid-and-strip leaves out images that an earlier row of a session has shown, and {} is read as {form}; single_turn is the form \
+         that has such rows (--custom-dataset-type)",
+        path.display()
+    )]
+    NotStripped {
+        /// The file.
+        path: PathBuf,
+        /// Its form.
+        form: &'static str,
+    },
     /// A file that cannot be opened, or not be unpacked.
     #[error(transparent)]
     Input(#[from] aiperf_files::InputError),
@@ -490,18 +502,58 @@ pub enum DataError {
 #[non_exhaustive]
 pub enum RowProblem {
     /// Singular and plural of the same thing.
-    #[error("'text' and 'texts' cannot be set together")]
-    BothTexts,
+    #[error("'{one}' and '{several}' cannot be set together")]
+    Both {
+        /// The field for one.
+        one: &'static str,
+        /// The field for several.
+        several: &'static str,
+    },
     /// A moment and a pause.
     #[error("'timestamp' and 'delay' cannot be set together")]
     BothTimes,
-    /// Media are not sent yet.
-    #[error(
-        "'{field}' is not supported yet (images, audio and video come later); text fields are 'text' and 'texts'"
-    )]
+    /// An image, audio or video that cannot be sent.
+    #[error("the {problem}")]
     Media {
-        /// The field.
-        field: &'static str,
+        /// What it is, what the row says, shortened, and what is wrong with it.
+        problem: String,
+    },
+    /// Ids of images that do not fit them.
+    #[error("{problem}")]
+    Uuids {
+        /// What is wrong.
+        problem: String,
+    },
+    /// Media that an API has no form for.
+    #[error("requests of type '{api}' hold no {kind}; {able} do")]
+    NoMedia {
+        /// The type of endpoint.
+        api: &'static str,
+        /// Which media.
+        kind: &'static str,
+        /// Types of endpoints that have them.
+        able: &'static str,
+    },
+    /// Media that no batch is drawn of.
+    #[error(
+        "images, audio or video in a row of random_pool, of which --batch-size draws texts alone; drop one of the two"
+    )]
+    DrawnMedia,
+    /// Media among recorded answers.
+    #[error(
+        "images, audio or video in a conversation with recorded answers (deltas_with_responses), which holds texts alone; rows of \
+         single_turn or mooncake_trace's 'messages' hold whole requests"
+    )]
+    RecordedMedia,
+    /// Texts and images that do not go in pairs.
+    #[error(
+        "{texts} texts and {images} images; requests of type 'nim_embeddings' have them in pairs, or only the one or the other"
+    )]
+    Unpaired {
+        /// How many texts.
+        texts: usize,
+        /// How many images.
+        images: usize,
     },
     /// A field of another type or range.
     #[error("'{field}' must be {wanted}, not {found}")]
@@ -523,7 +575,9 @@ pub enum RowProblem {
     #[error("the row ends in the middle of its JSON; is the file cut off?")]
     Truncated,
     /// Nothing to send.
-    #[error("holds neither 'text' nor 'texts'")]
+    #[error(
+        "holds nothing to send: 'text' or 'texts', 'image' or 'images', 'audio' or 'audios', 'video' or 'videos'"
+    )]
     NoText,
     /// Passages cannot be ranked by nothing.
     #[error(

@@ -157,6 +157,7 @@ pub(crate) fn file(path: &Path, format: FileFormat) -> FilePlan {
         replay: ReplayPlan::default(),
         columns: ColumnsPlan::default(),
         completions: CompletionsPlan::default(),
+        strips_images: false,
     }
 }
 

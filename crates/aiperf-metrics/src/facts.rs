@@ -48,6 +48,8 @@ pub struct Facts {
     pub chunks: Vec<ChunkFact>,
     /// Input length, tokens.
     pub isl: Option<u64>,
+    /// Images of the request, those of turns before it too; 0 where there are none.
+    pub images: u64,
     /// Input length that the turn was to have, tokens; absent when it was not made to a length.
     pub asked_isl: Option<u64>,
     /// Answer tokens, reasoning excluded.

@@ -12,6 +12,8 @@ use crate::rows::RequestRow;
 
 /// Nanoseconds to seconds as AIPerf converts: multiplied, not divided.
 const NS: f64 = 1e-9;
+/// Nanoseconds to milliseconds.
+const NS_TO_MS: f64 = 1e-6;
 /// Relative tolerance of a mismatch between asked and given output length.
 const OSL_TOLERANCE: f64 = 0.05;
 /// Most tokens that tolerance may reach.
@@ -74,6 +76,19 @@ pub(crate) fn output_token_throughput_per_user(f: &Facts) -> Option<f64> {
 
 pub(crate) fn e2e_output_token_throughput(f: &Facts) -> Option<f64> {
     per(output_sequence_length(f)? as f64, request_latency(f)? as f64 * NS)
+}
+
+/// A request without images has no number of them.
+pub(crate) fn num_images(f: &Facts) -> Option<u64> {
+    Some(f.images).filter(|images| *images > 0)
+}
+
+pub(crate) fn image_throughput(f: &Facts) -> Option<f64> {
+    per(num_images(f)? as f64, request_latency(f)? as f64 * NS)
+}
+
+pub(crate) fn image_latency(f: &Facts) -> Option<f64> {
+    Some(request_latency(f)? as f64 * NS_TO_MS / num_images(f)? as f64)
 }
 
 pub(crate) fn prefill_throughput_per_user(f: &Facts) -> Option<f64> {
@@ -233,6 +248,11 @@ mod tests {
         assert_eq!(time_to_second_token(&f), Some(20_000_000));
         assert_eq!(time_to_first_output_token(&f), Some(70_000_000));
         assert_eq!(request_latency(&f), Some(130_000_000));
+        assert_eq!((num_images(&f), image_throughput(&f), image_latency(&f)), (None, None, None));
+        let seen = Facts { images: 4, ..example() };
+        assert_eq!(num_images(&seen), Some(4));
+        near(image_throughput(&seen), 4.0 / 0.13);
+        near(image_latency(&seen), 32.5);
         assert_eq!(scheduled_latency(&f), Some(140_000_000));
         assert_eq!(decode_duration(&f), Some(80_000_000));
         assert_eq!(inter_chunk_latency(&f), Some(vec![20_000_000, 0, 60_000_000]));

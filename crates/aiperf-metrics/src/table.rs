@@ -262,6 +262,12 @@ metrics! {
         "request_count ÷ phase window (start of the phase until its last request in flight is back; of several profiling phases their sum)."; derived |c| c.rate(Some(c.tally().completed as f64).filter(|_| c.tally().ended() > 0));
     "output_token_throughput", "Output Token Throughput", "Output TPS"; TokensPerSecond -> TokensPerSecond; [TOKENS LARGER_IS_BETTER]; Main 800;
         "total_osl ÷ phase window."; derived |c| c.rate(c.sum("output_sequence_length"));
+    "num_images", "Number of Images", "Num Images"; Images -> Images; []; None 0;
+        "Images of the request, those of the turns before it that are sent again too; only where there are any."; int rule::num_images;
+    "image_throughput", "Image Throughput", "Image Throughput"; ImagesPerSecond -> ImagesPerSecond; []; Main 860;
+        "num_images ÷ request_latency in seconds."; real rule::image_throughput;
+    "image_latency", "Image Latency", "Image Latency"; MillisecondsPerImage -> MillisecondsPerImage; []; Main 861;
+        "request_latency ÷ num_images."; real rule::image_latency;
     "input_token_throughput", "Input Token Throughput", "Input TPS"; TokensPerSecond -> TokensPerSecond; [LARGER_IS_BETTER]; Main 805;
         "total_isl ÷ phase window."; derived |c| c.rate(c.sum("input_sequence_length"));
     "total_token_throughput", "Total Token Throughput", "Total TPS"; TokensPerSecond -> TokensPerSecond; [TOKENS LARGER_IS_BETTER]; None 0;
@@ -465,6 +471,8 @@ mod tests {
             ("input_sequence_length", "Input Sequence Length", "tokens", 700),
             ("output_token_throughput", "Output Token Throughput", "tokens/sec", 800),
             ("input_token_throughput", "Input Token Throughput", "tokens/sec", 805),
+            ("image_throughput", "Image Throughput", "images/sec", 860),
+            ("image_latency", "Image Latency", "ms/image", 861),
             ("request_throughput", "Request Throughput", "requests/sec", 900),
             ("completed_request_count", "Completed Requests (Success + Error)", "requests", 1075),
             ("request_error_rate", "Request Error Rate", "%", 1080),

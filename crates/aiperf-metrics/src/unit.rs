@@ -23,6 +23,12 @@ pub enum Unit {
     Ratio,
     /// A number of something.
     Count,
+    /// Images.
+    Images,
+    /// Images per second.
+    ImagesPerSecond,
+    /// Milliseconds for each image.
+    MillisecondsPerImage,
     /// Requests per second.
     RequestsPerSecond,
     /// Tokens per second.
@@ -45,6 +51,9 @@ impl Unit {
             Self::Percent => "%",
             Self::Ratio => "ratio",
             Self::Count => "count",
+            Self::Images => "images",
+            Self::ImagesPerSecond => "images/sec",
+            Self::MillisecondsPerImage => "ms/image",
             Self::RequestsPerSecond => "requests/sec",
             Self::TokensPerSecond => "tokens/sec",
             Self::TokensPerSecondPerUser => "tokens/sec/user",

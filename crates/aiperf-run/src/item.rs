@@ -42,6 +42,8 @@ pub(crate) struct TurnFacts {
     pub requested_osl: Option<u64>,
     /// Vectors or scores that should answer it.
     pub results: Option<u64>,
+    /// Images of the request, with those of turns that are sent again before it.
+    pub images: u64,
     /// Position of its model in the plan's list.
     pub model: u16,
     /// It is part of a conversation: what was said before went in front of it.
@@ -60,6 +62,7 @@ impl TurnFacts {
             made: turn.made,
             requested_osl: turn.requested_osl,
             results: turn.results,
+            images: prepared.images(number),
             model: turn.model,
             is_part: turn.list.is_some(),
             is_remembered: prepared.is_remembered(number),

@@ -59,6 +59,8 @@ pub(crate) struct PreparedTurn {
     pub requested_osl: Option<u64>,
     /// Vectors or scores that should answer it, where that is known.
     pub results: Option<u64>,
+    /// Images that the body has.
+    pub images: u32,
     /// Position of its model in the plan's list.
     pub model: u16,
     /// What was said before it is forgotten.
@@ -80,6 +82,14 @@ impl Prepared {
     /// Bytes of it in memory.
     fn bytes(&self) -> usize {
         self.turns.iter().map(|t| t.body.len() + size_of::<PreparedTurn>()).sum()
+    }
+
+    /// Images of the request of turn `turn`, with those of turns that are sent again before it.
+    pub(crate) fn images(&self, turn: usize) -> u64 {
+        let own = &self.turns[turn];
+        let before = self.turns[..turn].iter().zip(&self.turns[1..=turn]).rev();
+        let again = before.take_while(|(_, next)| own.list.is_some() && !next.resets).map(|(turn, _)| turn);
+        std::iter::once(own).chain(again).map(|turn| u64::from(turn.images)).sum()
     }
 
     /// Whether a turn behind `turn` says again what was said and heard until then.
@@ -238,7 +248,7 @@ impl Composer {
         let turn = request.turn;
         let before = [request.system, request.user_context].into_iter().flatten();
         let texts = turn.texts.iter().map(String::as_str).chain(before.filter(|_| request.opens));
-        let mut body = Vec::with_capacity(256 + texts.map(str::len).sum::<usize>());
+        let mut body = Vec::with_capacity(256 + texts.map(str::len).sum::<usize>() + turn.media_bytes());
         let list = self.setup.endpoint.encode(request, &mut body)?.filter(|_| goes_on);
         let kind = self.setup.endpoint.kind();
         let is_unformed = matches!(kind, EndpointKind::Template | EndpointKind::Raw);
@@ -255,9 +265,14 @@ impl Composer {
             Some(counter) if is_unformed && self.setup.endpoint.texts(&body).is_empty() => {
                 (kind == EndpointKind::Template).then(|| counter.given(&turn.texts))
             }
+            // Images stand in the texts of these, and are none.
+            Some(counter) if kind == EndpointKind::NimEmbeddings && !turn.media.is_empty() => {
+                Some(counter.given(&turn.texts))
+            }
             Some(counter) => counter.body(&body),
             None => None,
         };
+        let images = u32::try_from(self.setup.endpoint.images(turn, &body)).unwrap_or(u32::MAX);
         Ok(PreparedTurn {
             // It is kept as long as its session lasts.
             body: Bytes::from(body.into_boxed_slice()),
@@ -267,6 +282,7 @@ impl Composer {
             made,
             requested_osl: turn.max_tokens,
             results: self.setup.endpoint.expected_results(turn),
+            images,
             model: self.setup.models.iter().position(|m| *m == turn.model).unwrap_or(0) as u16,
             resets: turn.resets,
             delay_ns: turn.delay_ns,

@@ -264,6 +264,7 @@ impl Reader {
             scheduled_ns: ticket.scheduled_ns,
             chunks: chunks(&answer),
             isl: counts.isl,
+            images: turn.images,
             asked_isl: turn.asked,
             output_tokens: counts.output,
             reasoning_tokens: counts.reasoning,

@@ -305,6 +305,7 @@ pub(crate) fn parse(line: &[u8], counted_here: bool) -> Result<Record, serde_jso
         scheduled_ns: meta.scheduled_ns,
         chunks: line.chunks(meta.request_start_ns),
         isl,
+        images: line.one("num_images").unwrap_or(0),
         asked_isl: line.one("asked_input_length"),
         output_tokens: line.one("output_token_count"),
         reasoning_tokens: line.one("reasoning_token_count"),

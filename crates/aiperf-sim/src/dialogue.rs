@@ -87,8 +87,8 @@ pub(crate) fn tools(api: Api, raw: Option<&str>) -> Result<Option<Value>, Refusa
     Ok(Some(Value::Array(out)).filter(|list| list.as_array().is_some_and(|l| !l.is_empty())))
 }
 
-/// Text parts become one text joined by newlines and `developer` becomes `system`, as vLLM renders them; other parts need a
-/// model that sees or hears.
+/// Text parts become one text joined by newlines and `developer` becomes `system`, as vLLM renders them. Images, audio and video are
+/// taken and add no tokens: there is no model that sees or hears.
 fn flatten(message: &mut Map<String, Value>) -> Result<(), Refusal> {
     if message.get("role").and_then(Value::as_str).is_none() {
         return Err(Refusal::bad("each message needs a role"));
@@ -103,7 +103,16 @@ fn flatten(message: &mut Map<String, Value>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The texts of parts of these types, joined by newlines.
+/// Parts that are no text, and the field that each must have.
+const MEDIA: [(&str, &str); 5] = [
+    ("image_url", "image_url"),
+    ("input_image", "image_url"),
+    ("image", "source"),
+    ("input_audio", "input_audio"),
+    ("video_url", "video_url"),
+];
+
+/// The texts of parts of these types, joined by newlines. Media among them have to be whole.
 fn joined(parts: &[Value], kinds: &[&str]) -> Result<String, Refusal> {
     let mut texts = Vec::with_capacity(parts.len());
     for part in parts {
@@ -112,13 +121,30 @@ fn joined(parts: &[Value], kinds: &[&str]) -> Result<String, Refusal> {
             Some(text) if kind.is_none_or(|k| kinds.contains(&k)) => texts.push(text),
             _ => {
                 let kind = kind.unwrap_or("without a type");
-                return Err(Refusal::bad(format!(
-                    "this model reads text alone, got a content part '{kind}'"
-                )));
+                let Some((_, field)) = MEDIA.into_iter().find(|(known, _)| *known == kind) else {
+                    return Err(Refusal::bad(format!("content parts '{kind}' are not known here")));
+                };
+                medium(kind, &part[field])?;
             }
         }
     }
     Ok(texts.join("\n"))
+}
+
+/// Whether the `held` of a part is what its kind has to hold.
+fn medium(kind: &str, held: &Value) -> Result<(), Refusal> {
+    let has = |name: &str| held[name].as_str().is_some();
+    let is_whole = match kind {
+        "image_url" | "video_url" => has("url"),
+        "input_image" => held.is_string(),
+        "input_audio" => has("data") && has("format"),
+        _ => (has("data") && has("media_type")) || has("url"),
+    };
+    if is_whole {
+        Ok(())
+    } else {
+        Err(Refusal::bad(format!("a content part '{kind}' lacks what it shows or plays")))
+    }
 }
 
 /// A content that is a text or a list of parts.
@@ -279,6 +305,25 @@ mod tests {
                 {"role": "user", "content": "d"},
             ])
         );
+    }
+
+    #[test]
+    fn media_are_taken_and_add_no_text() {
+        let of = |api, parts: Value| {
+            let said = seen(api, &json!([{"role": "user", "content": parts}]), None)?;
+            Ok::<_, String>(said[0]["content"].clone())
+        };
+        let image = json!({"type": "image_url", "image_url": {"url": "data:image/png;base64,QQ=="}});
+        let sound = json!({"type": "input_audio", "input_audio": {"data": "QQ==", "format": "wav"}});
+        let film = json!({"type": "video_url", "video_url": {"url": "http://h/v.mp4"}});
+        let text = json!({"type": "text", "text": "a"});
+        assert_eq!(of(Api::Chat, json!([text, image, sound, film, text])), Ok(json!("a\na")));
+        assert_eq!(of(Api::Chat, json!([image])), Ok(json!("")));
+        let plain = json!({"type": "input_image", "image_url": "http://h/i"});
+        assert_eq!(of(Api::Responses, json!([plain, sound])), Ok(json!("")));
+        let source = json!({"type": "base64", "media_type": "image/png", "data": "QQ=="});
+        assert_eq!(of(Api::Messages, json!([{"type": "image", "source": source}])), Ok(json!("")));
+        assert!(of(Api::Chat, json!([{"type": "input_audio", "input_audio": {"data": "QQ=="}}])).is_err());
     }
 
     #[test]

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use aiperf_core::plan::{
-    BadRows, ColumnsPlan, CompletionsPlan, CorpusPlan, DatasetPlan, FileFormat, FilePlan, LengthPlan,
-    LengthsPlan, Pacing, PhaseKind, PhasePlan, RandomStyle, ReplayPlan, Sampling, SyntheticPlan, TimesPlan,
-    TurnTimes, WindowPlan,
+    BadRows, ColumnsPlan, CompletionsPlan, CorpusPlan, DatasetPlan, EndpointKind, FileFormat, FilePlan,
+    LengthPlan, LengthsPlan, Pacing, PhaseKind, PhasePlan, RandomStyle, ReplayPlan, Sampling, SyntheticPlan,
+    TimesPlan, TurnTimes, WindowPlan,
 };
 
 use super::{Resolver, how};
@@ -247,6 +247,9 @@ impl Resolver<'_> {
             self.needs(Id::DatasetFormat, "--input-file", "it says what form the file has");
             self.needs(Id::BlockSize, "--input-file", "it says how long the blocks of a trace are");
             self.needs(Id::OnBadRow, "--input-file", "it is about the rows of a file");
+            if self.settings.is_on(Id::UuidAndStrip) {
+                self.needs(Id::UuidAndStrip, "--input-file", "it is about images in the rows of a file");
+            }
             for id in COLUMNS {
                 self.needs(*id, "--input-file", "it names what a data set calls its contents");
             }
@@ -313,7 +316,29 @@ impl Resolver<'_> {
             replay: self.replay(format),
             columns: self.columns(format),
             completions: self.completions(format),
+            strips_images: self.strips_images(format),
         }))
+    }
+
+    /// Whether images that a session has shown keep their ids alone.
+    fn strips_images(&mut self, format: FileFormat) -> bool {
+        let id = Id::UuidAndStrip;
+        if !self.settings.is_on(id) {
+            return false;
+        }
+        let kind = self.endpoint_kind();
+        if kind != EndpointKind::Chat {
+            let found = format!("the endpoint type '{}'", kind.name());
+            self.bad(id, found, "the endpoint type chat, the one API whose servers know ids of images");
+        }
+        if !matches!(format, FileFormat::SingleTurn | FileFormat::Detect) {
+            self.needs(
+                id,
+                "--custom-dataset-type single_turn",
+                "no other form has rows with ids that go together",
+            );
+        }
+        true
     }
 
     /// What a data set of others calls its contents.

@@ -110,7 +110,7 @@ nonsense: 1
              ca_file, client_cert, client_key, connect_timeout, connection_reuse, extra, first_token_timeout, headers, http_version, \
              idle_timeout, max_response_bytes, path, per_chunk_usage, proxy_from_env, receive_stamps, resend, reset_kv_cache, server_profiler, \
              session_header, streaming, template, timeout, transport, type, unix_socket, url, url_strategy, url_weights, urls, \
-             use_legacy_max_tokens, use_server_token_count, wait_for_model_interval, wait_for_model_mode, wait_for_model_timeout; \
+             use_legacy_max_tokens, use_server_token_count, uuid_and_strip, wait_for_model_interval, wait_for_model_mode, wait_for_model_timeout; \
              did you mean 'streaming'?",
             "c.yaml:3:60: benchmark.endpoint.timeout: found the text 'soon'; expected seconds above 0, such as 30, 30s, 5m or 2h",
             "c.yaml:5:20: benchmark.dataset.prompts.isl.mean: '1, 2' is a list; a list of values asks for a sweep; sweeps come later",

@@ -187,6 +187,11 @@ impl EndpointKind {
         matches!(self, Self::Chat | Self::Responses | Self::Messages | Self::ChatEmbeddings)
     }
 
+    /// Requests have a form for images, audio or video.
+    pub const fn has_media(self) -> bool {
+        self.has_messages() || matches!(self, Self::NimEmbeddings | Self::Template)
+    }
+
     /// All texts of a turn become one, with blanks between them: its tokens are not the sum of theirs.
     pub const fn joins_texts(self) -> bool {
         matches!(self, Self::HuggingfaceGenerate | Self::SglangGenerate)

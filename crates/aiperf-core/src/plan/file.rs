@@ -33,6 +33,8 @@ pub struct FilePlan {
     pub columns: ColumnsPlan,
     /// What goes with the prompts of recorded completions.
     pub completions: CompletionsPlan,
+    /// An image that a session has shown before keeps its id alone.
+    pub strips_images: bool,
 }
 
 /// What goes with the prompts of recorded completions (`baseten_trace`).

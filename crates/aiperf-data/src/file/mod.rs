@@ -9,6 +9,7 @@ mod grown;
 mod index;
 mod inputs_json;
 mod lines;
+mod media;
 mod mooncake;
 mod outside;
 mod random_pool;

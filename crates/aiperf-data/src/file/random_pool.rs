@@ -132,6 +132,10 @@ impl Pools {
                 row.groups
                     .push(TextGroup { name: self.files[pick.pool].name.clone(), count: row.texts.len() });
             }
+            for media in row.media.iter_mut().filter(|media| media.name.is_empty()) {
+                media.name.clone_from(&self.files[pick.pool].name);
+            }
+            merged.media.append(&mut row.media);
             merged.groups.append(&mut row.groups);
             merged.texts.append(&mut row.texts);
         }
@@ -199,7 +203,7 @@ mod tests {
             problem(r#"{"type":"single_turn","text":"a"}"#),
             "'type' must be \"random_pool\", not \"single_turn\""
         );
-        assert_eq!(problem("{}"), "holds neither 'text' nor 'texts'");
+        assert!(problem("{}").starts_with("holds nothing to send"));
     }
 
     #[test]
@@ -219,6 +223,14 @@ mod tests {
         let merged =
             of.merged(vec![(picks[0], row(&["a", "b"], &[])), (picks[1], row(&["q"], &[("query", 1)]))]);
         assert_eq!(merged, row(&["a", "b", "q"], &[("p0", 2), ("query", 1)]));
+        let image = |name: &str| aiperf_core::conversation::Media {
+            kind: aiperf_core::conversation::MediaKind::Image,
+            name: name.to_owned(),
+            contents: vec!["http://h/i".to_owned()],
+            uuids: Vec::new(),
+        };
+        let seen = Row { media: vec![image(""), image("own")], ..row(&["a"], &[]) };
+        assert_eq!(of.merged(vec![(picks[1], seen)]).media, [image("p1"), image("own")]);
     }
 
     proptest! {

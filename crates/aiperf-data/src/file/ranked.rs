@@ -1,12 +1,14 @@
-//! What rows have to hold for requests of each kind: a query where passages are ranked. What is taken otherwise than it stands
+//! What rows have to hold for requests of each kind: a query where passages are ranked, media that an API has a form for. What is taken otherwise than it stands
 //! there is told once.
 
+use std::collections::HashSet;
 use std::path::Path;
 
-use aiperf_core::conversation::{PASSAGES, Turn, is_query};
+use aiperf_core::conversation::{Media, MediaKind, PASSAGES, Turn, is_query};
 use aiperf_core::plan::EndpointKind;
 use aiperf_core::text::for_terminal;
 
+use super::media::{Files, bad, is_address};
 use super::row::Row;
 use crate::error::RowProblem;
 
@@ -45,10 +47,17 @@ pub(super) struct Fitness {
     strangers: Seen,
     stranger: String,
     limits: Seen,
+    /// Rows with media of which the API has no form; it sends their texts.
+    unseen: Seen,
+    /// Rows with ids of images.
+    named_images: Seen,
+    files: Files,
+    known_files: HashSet<String>,
 }
 
 impl Fitness {
-    pub(super) fn new(api: EndpointKind) -> Self {
+    /// For requests to `api` of the rows of a file.
+    pub(super) fn new(api: EndpointKind, path: &Path) -> Self {
         let none = Seen::default();
         Self {
             api,
@@ -57,6 +66,76 @@ impl Fitness {
             strangers: none,
             stranger: String::new(),
             limits: none,
+            unseen: none,
+            named_images: none,
+            files: Files::of(path),
+            known_files: HashSet::new(),
+        }
+    }
+
+    /// Whether the media of the row in `line` can be sent.
+    pub(super) fn media(&mut self, row: &Row, line: u64) -> Result<(), RowProblem> {
+        let api = self.api.name();
+        let has = |kind: MediaKind| row.media.iter().any(|media| media.kind == kind);
+        let (able, known): (&str, &[MediaKind]) = match self.api {
+            EndpointKind::Chat | EndpointKind::ChatEmbeddings | EndpointKind::Template => {
+                ("", &MediaKind::ALL)
+            }
+            EndpointKind::Responses => ("chat", &[MediaKind::Image, MediaKind::Audio]),
+            EndpointKind::Messages => ("chat", &[MediaKind::Image]),
+            EndpointKind::NimEmbeddings => ("chat_embeddings", &[MediaKind::Image]),
+            _ => {
+                // As in AIPerf, the texts of such a row are sent.
+                if row.texts.is_empty() {
+                    let kind = row.media[0].kind.names();
+                    return Err(RowProblem::NoMedia { api, kind, able: "chat, responses and messages" });
+                }
+                self.unseen.add(line);
+                return Ok(());
+            }
+        };
+        if let Some(kind) = MediaKind::ALL.into_iter().find(|kind| has(*kind) && !known.contains(kind)) {
+            return Err(RowProblem::NoMedia { api, kind: kind.names(), able });
+        }
+        for media in &row.media {
+            self.files.check(media, &mut self.known_files)?;
+            self.sound(media)?;
+        }
+        let images = || row.media.iter().filter(|media| media.kind == MediaKind::Image);
+        let has_ids = images().any(|media| !media.uuids.is_empty());
+        if has_ids
+            && !matches!(self.api, EndpointKind::Chat | EndpointKind::ChatEmbeddings | EndpointKind::Template)
+        {
+            let is_sent = images().flat_map(|media| &media.contents).any(|content| !content.is_empty());
+            if !is_sent && row.texts.is_empty() {
+                let problem =
+                    format!("ids of images alone, which requests of type '{api}' do not have; chat does");
+                return Err(RowProblem::Uuids { problem });
+            }
+            self.named_images.add(line);
+        }
+        if self.api == EndpointKind::NimEmbeddings {
+            let texts = row.texts.iter().filter(|text| !text.is_empty()).count();
+            let images =
+                images().flat_map(|media| &media.contents).filter(|content| !content.is_empty()).count();
+            if texts > 0 && images > 0 && texts != images {
+                return Err(RowProblem::Unpaired { texts, images });
+            }
+        }
+        Ok(())
+    }
+
+    /// Audio is part of a request, whose servers fetch none.
+    fn sound(&self, media: &Media) -> Result<(), RowProblem> {
+        let is_far = |content: &&String| is_address(media.kind, content);
+        let far = media.contents.iter().find(is_far).filter(|_| media.kind == MediaKind::Audio);
+        match far.filter(|_| self.api != EndpointKind::Template) {
+            Some(content) => Err(bad(
+                media.kind,
+                content,
+                "is an address, and audio travels in the request: give a file, or wav, or mp3, and base64",
+            )),
+            None => Ok(()),
         }
     }
 
@@ -64,6 +143,9 @@ impl Fitness {
     pub(super) fn check(&mut self, row: &Row, line: u64) -> Result<(), RowProblem> {
         if row.output_length.is_some() && !self.api.traits().produces_tokens {
             self.limits.add(line);
+        }
+        if !row.media.is_empty() {
+            self.media(row, line)?;
         }
         if !self.api.is_ranking() {
             return Ok(());
@@ -114,6 +196,16 @@ impl Fitness {
             note(
                 self.limits,
                 &format!("with an output_length, which is not sent: {api} has no output limit"),
+            ),
+            note(
+                self.unseen,
+                &format!(
+                    "with images, audio or video, which are not sent: requests of type {api} hold texts alone"
+                ),
+            ),
+            note(
+                self.named_images,
+                &format!("with ids of images, which are not sent: requests of type {api} have none"),
             ),
         ]
         .into_iter()

@@ -222,6 +222,7 @@ impl Row {
             && self.output_length.is_none()
             && self.extra.is_empty()
             && !self.resets
+            && self.media.is_empty()
             && self.texts.iter().any(|text| !text.is_empty())
     }
 

@@ -19,6 +19,7 @@ use super::by_start::ByStart;
 use super::grown::{Grown, Part};
 use super::index::{Groups, MOST_TURNS};
 use super::lines;
+use super::media::{Files, Shown};
 use super::mooncake::{Histories, History};
 use super::random_pool::{Pick, Pools};
 use super::record::{Form, Mode, Record};
@@ -80,6 +81,9 @@ pub(crate) struct RecordFile {
     /// Of each row its number in its session, where each is a session of its own.
     ordinals: Vec<u32>,
     facts: RowFacts,
+    files: Files,
+    /// Images that a session has shown keep their ids alone.
+    strips_images: bool,
 }
 
 /// What texts of a length are made with.
@@ -418,6 +422,8 @@ impl RecordFile {
             timeline,
             ordinals,
             facts,
+            files: Files::of(&set.path),
+            strips_images: set.strips_images,
         };
         made.notes.extend(made.unused_times(plan));
         Ok(made)
@@ -490,6 +496,7 @@ impl RecordFile {
             role: row.role,
             texts,
             groups: row.groups,
+            media: row.media,
             payload: row.payload,
             max_tokens,
             delay_ns: row.delay_ns,
@@ -498,6 +505,20 @@ impl RecordFile {
             extra: row.extra,
             length,
         })
+    }
+
+    /// Reads the local files that a turn of row number `number` names, for an API that sends them.
+    fn load(&self, row: &mut Row, number: usize) -> Result<(), DataError> {
+        if !self.api.has_media() {
+            row.media.clear();
+        }
+        for media in &mut row.media {
+            for content in &mut media.contents {
+                let read = self.files.content(media.kind, std::mem::take(content));
+                *content = read.map_err(|problem| self.source.error(number, (None, problem)))?;
+            }
+        }
+        Ok(())
     }
 
     /// How the rows of a conversation of a trace go together.
@@ -548,10 +569,14 @@ impl RecordFile {
     /// Marks the first text of a turn, unless the marker belongs on a system text that fields bring.
     fn mark(&self, turn: &mut Turn, marker: &Marker) {
         let has_system = self.api.has_system_in(&[&self.laid_over, &turn.extra]);
-        if !(marker.target.wants_system() && has_system)
-            && let Some(text) = turn.texts.first_mut()
-        {
-            *text = marker.put(text);
+        if marker.target.wants_system() && has_system {
+            return;
+        }
+        match turn.texts.first_mut() {
+            Some(text) => *text = marker.put(text),
+            // Images alone have it beside them.
+            None if !turn.media.is_empty() => turn.texts.push(marker.bare().to_owned()),
+            None => {}
         }
     }
 }
@@ -623,6 +648,9 @@ fn check_shape(set: &FilePlan, form: Form) -> Result<(), DataError> {
     if roots > 1 && matches!(form, Form::Bailian { .. }) {
         return Err(DataError::TornChats { path: path() });
     }
+    if set.strips_images && form != Form::SingleTurn {
+        return Err(DataError::NotStripped { path: path(), form: form_name });
+    }
     if form == Form::MultiTurn && set.replay.turn_times == TurnTimes::Alone {
         return Err(DataError::NotAlone { path: path() });
     }
@@ -656,11 +684,13 @@ impl Workload for RecordFile {
         let mut grown = (history == Some(History::Grows)).then(Grown::default);
         let mut pauses = Pauses::default();
         let mut said = Recorded::default();
+        let mut shown = Shown::default();
         for (row, record) in rows.into_iter().zip(records) {
             let ordinal = self.ordinals.get(row);
             let of_row =
                 record.session_id.map(|id| ordinal.map_or_else(|| id.clone(), |k| format!("{id}#{k}")));
             id = id.or(of_row);
+            let at = row;
             for mut row in record.turns {
                 if std::mem::take(&mut instructs) {
                     let own = row.texts.join("\n");
@@ -682,6 +712,10 @@ impl Workload for RecordFile {
                     }
                     row.at_ns = row.at_ns.map(|ns| ns.saturating_sub(self.zero_ns));
                     pauses.apply(&mut row, &self.shaping, &self.timeline);
+                    if self.strips_images {
+                        shown.strip(&mut row.media);
+                    }
+                    self.load(&mut row, at)?;
                     turns.push(self.turn(row, number)?);
                     number += 1;
                 }

@@ -93,6 +93,8 @@ pub(super) struct Scan {
     sessions: HashMap<String, u32>,
     /// Rows of a length without blocks, where blocks are to be multiplied.
     unblocked: u64,
+    /// Texts that a conversation of a pool has, each drawn by itself unless it is 1.
+    batch: usize,
     /// Recorded times that are no starts of conversations, where silences are looked for.
     later: Vec<u64>,
     /// Where rows of a trace belong that say which chat they go on with.
@@ -117,7 +119,7 @@ impl Scan {
             is_marked,
             ignore_timestamps: set.ignore_timestamps,
             api,
-            fitness: Fitness::new(api),
+            fitness: Fitness::new(api, &set.path),
             rows: Rows::default(),
             grouper: Grouper::default(),
             unknown: Vec::new(),
@@ -142,6 +144,7 @@ impl Scan {
             ordinals: Vec::new(),
             sessions: HashMap::new(),
             unblocked: 0,
+            batch: set.batch,
             later: Vec::new(),
             links: Links::default(),
             kinds: Kinds::default(),
@@ -254,6 +257,13 @@ impl Scan {
             self.fitness.check(row, number).map_err(|problem| (None, problem))?;
         }
         if self.form == Form::RandomPool {
+            if !record.turns[0].media.is_empty() {
+                let is_drawn = self.batch != 1;
+                self.fitness.media(&record.turns[0], number).map_err(|problem| (None, problem))?;
+                if is_drawn {
+                    return Err((None, RowProblem::DrawnMedia));
+                }
+            }
             self.drawable(&record.turns[0], number);
         }
         self.facts.capped_outputs += changes.capped_outputs;
@@ -355,6 +365,9 @@ impl Scan {
         }
         if mode == Mode::RecordedReplies && self.api.messages_field().is_none() {
             return Err(RowProblem::NoMessages { api: traits.name });
+        }
+        if mode == Mode::RecordedReplies && record.turns.iter().any(|row| !row.media.is_empty()) {
+            return Err(RowProblem::RecordedMedia);
         }
         if !record.turns.iter().any(|row| mode.sends(row)) {
             return Err(RowProblem::NoQuestions);

@@ -1,5 +1,6 @@
 //! Request bodies as ordered fields, written without building a JSON tree.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use aiperf_core::conversation::Turn;
@@ -17,6 +18,8 @@ pub(super) enum Field<'a> {
     Prompt(&'a Turn),
     /// All texts of a turn as a list, however many they are.
     Inputs(&'a Turn),
+    /// The same, with an image behind each.
+    Paired(Vec<Cow<'a, str>>),
     /// All texts, joined by blanks.
     Joined(&'a Turn),
     /// Names and values that are always the same.
@@ -142,6 +145,7 @@ impl Serialize for Field<'_> {
                 }
             }
             Self::Inputs(turn) => s.collect_seq(turn.texts.iter().filter(|t| !t.is_empty())),
+            Self::Paired(inputs) => s.collect_seq(inputs),
             Self::Joined(turn) => s.serialize_str(&filled_texts(turn).collect::<Vec<_>>().join(" ")),
             Self::Fixed(pairs) => s.collect_map(pairs.iter().copied()),
             Self::Sampling(Sampling { limit, extra }) => {

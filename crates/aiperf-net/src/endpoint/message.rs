@@ -3,9 +3,11 @@
 //! A request that opens its conversation carries what stands before the first turn; a later one carries its turn alone, for
 //! the rest is history by then ([`join`](super::Endpoint::join)).
 
+use aiperf_core::conversation::Turn;
 use serde::{Serialize, Serializer};
 
 use super::Request;
+use super::media::{MediaPart, parts as media};
 
 /// What stands between a configured system text and one that the conversation brings along.
 const BLANK_LINE: &str = "\n\n";
@@ -32,7 +34,7 @@ impl Serialize for MessageList<'_> {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         let Request { turn, opens, system, user_context, .. } = self.request;
         let role = turn.role.as_deref().filter(|r| !r.is_empty()).unwrap_or("user");
-        let own = Message { role, content: Content::Texts(&turn.texts) };
+        let own = Message { role, content: Content::Turn(turn) };
         let system = system.filter(|t| opens && !t.is_empty() && self.form == Form::Chat);
         let context = user_context.filter(|t| opens && !t.is_empty());
         let context = context.map(|text| Message { role: "user", content: Content::Plain(text) });
@@ -40,7 +42,7 @@ impl Serialize for MessageList<'_> {
             None => (None, Some(own)),
             // Many servers mistreat a second system message, so both become one.
             Some(text) if role == "system" => {
-                (Some(Message { role, content: Content::Below(text, &turn.texts) }), None)
+                (Some(Message { role, content: Content::Below(text, turn) }), None)
             }
             Some(text) => (Some(Message { role: "system", content: Content::Plain(text) }), Some(own)),
         };
@@ -97,57 +99,62 @@ impl Serialize for Element<'_> {
             (Form::Responses, _) => "input_text",
             (Form::Chat | Form::Messages, _) => "text",
         };
-        let fields = [("role", Part::Text(role)), ("content", Part::Content(content, tag))];
+        let fields = [("role", Part::Text(role)), ("content", Part::Content(content, self.form, tag))];
         let first = (is_typed && !self.is_own).then_some(&kind);
         let last = (is_typed && self.is_own).then_some(&kind);
         s.collect_map(first.into_iter().chain(&fields).chain(last).map(|(name, value)| (name, value)))
     }
 }
 
-/// What a message says. One text is a plain string (some servers refuse lists); several are parts; none is the empty string,
-/// for an empty list is refused everywhere.
+/// What a message says. One text is a plain string (some servers refuse lists); several are parts, and so are texts with media behind
+/// them; none is the empty string, for an empty list is refused everywhere.
 #[derive(Debug)]
 pub(super) enum Content<'a> {
     Plain(&'a str),
-    Texts(&'a [String]),
-    /// Texts below a system text.
-    Below(&'a str, &'a [String]),
+    Turn(&'a Turn),
+    /// A turn below a system text.
+    Below(&'a str, &'a Turn),
 }
 
 impl Content<'_> {
-    fn serialize<S: Serializer>(&self, tag: &'static str, s: S) -> Result<S::Ok, S::Error> {
-        match *self {
-            Self::Plain(text) => s.serialize_str(text),
-            Self::Texts([one]) => s.serialize_str(one),
-            Self::Texts(texts) if texts.iter().all(String::is_empty) => s.serialize_str(""),
-            Self::Texts(texts) => s.collect_seq(parts(texts, tag)),
-            Self::Below(text, texts) if texts.iter().all(String::is_empty) => s.serialize_str(text),
-            Self::Below(text, [one]) => s.collect_str(&format_args!("{text}{BLANK_LINE}{one}")),
-            Self::Below(text, texts) => {
-                s.collect_seq(std::iter::once(Part::Tagged(tag, text)).chain(parts(texts, tag)))
+    fn serialize<S: Serializer>(&self, form: Form, tag: &'static str, s: S) -> Result<S::Ok, S::Error> {
+        let (before, turn) = match *self {
+            Self::Plain(text) => return s.serialize_str(text),
+            Self::Turn(turn) => (None, turn),
+            Self::Below(text, turn) => (Some(text), turn),
+        };
+        let has_media = media(form, turn).next().is_some();
+        match (before, &turn.texts[..]) {
+            (None, [one]) if !has_media => s.serialize_str(one),
+            (_, texts) if !has_media && texts.iter().all(String::is_empty) => {
+                s.serialize_str(before.unwrap_or_default())
+            }
+            (Some(text), [one]) if !has_media => s.collect_str(&format_args!("{text}{BLANK_LINE}{one}")),
+            (_, texts) => {
+                let texts = texts.iter().map(String::as_str).filter(|t| !t.is_empty());
+                let texts = before.into_iter().chain(texts).map(|text| Part::Tagged(tag, text));
+                s.collect_seq(texts.chain(media(form, turn).map(Part::Media)))
             }
         }
     }
 }
 
-fn parts<'a>(texts: &'a [String], tag: &'static str) -> impl Iterator<Item = Part<'a>> {
-    texts.iter().filter(|t| !t.is_empty()).map(move |text| Part::Tagged(tag, text))
-}
-
 enum Part<'a> {
     Text(&'a str),
-    /// A message's content, and what its parts are called.
-    Content(&'a Content<'a>, &'static str),
+    /// A message's content, and what its parts of text are called.
+    Content(&'a Content<'a>, Form, &'static str),
     /// `{"type":…,"text":…}`.
     Tagged(&'static str, &'a str),
+    Media(MediaPart<'a>),
 }
 
 impl Serialize for Part<'_> {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Text(text) => s.serialize_str(text),
-            Self::Content(content, tag) => content.serialize(tag, s),
+            Self::Content(content, form, tag) => content.serialize(*form, tag, s),
             Self::Tagged(tag, text) => s.collect_map([("type", *tag), ("text", *text)]),
+            Self::Media(part) => part.serialize(s),
         }
     }
 }

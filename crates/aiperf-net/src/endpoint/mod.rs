@@ -17,6 +17,7 @@ mod first_content;
 mod generate;
 mod grown;
 mod mark;
+mod media;
 mod message;
 pub(crate) mod messages;
 mod responses;
@@ -35,7 +36,7 @@ pub(crate) use detect::Extraction;
 pub use familiar::Familiar;
 pub(crate) use first_content::FirstContent;
 
-use aiperf_core::conversation::{Marker, Turn};
+use aiperf_core::conversation::{Marker, Media, MediaKind, Turn};
 use aiperf_core::exchange::Exchange;
 use aiperf_core::outcome::{Failure, Finish};
 use aiperf_core::plan::{EndpointKind, EndpointPlan, MarkerTarget};
@@ -97,6 +98,16 @@ pub enum EncodeError {
         column: usize,
         /// What is wrong there.
         problem: String,
+    },
+    /// Texts and images go in pairs.
+    #[error(
+        "a request of type 'nim_embeddings' has texts and images in pairs, and there are {texts} texts and {images} images"
+    )]
+    Unpaired {
+        /// How many texts.
+        texts: usize,
+        /// How many images.
+        images: usize,
     },
     /// Bodies come from the data set, and this turn has none.
     #[error(
@@ -452,6 +463,23 @@ impl Endpoint {
             out.push(b',');
         }
         out.extend_from_slice(rest);
+    }
+
+    /// How many images a request has: its turn's, or those of messages that stand in the place of its turn's.
+    pub fn images(&self, turn: &Turn, body: &[u8]) -> u64 {
+        let is_unformed = matches!(self.kind, EndpointKind::Template | EndpointKind::Raw);
+        if is_unformed
+            || turn.payload.is_some()
+            || [&self.extra, &turn.extra].iter().any(|fields| self.kind.is_replaced_by(fields))
+        {
+            return media::images_in(body);
+        }
+        if !self.kind.has_messages() && self.kind != EndpointKind::NimEmbeddings {
+            return 0;
+        }
+        let images = turn.media.iter().filter(|media| media.kind == MediaKind::Image).flat_map(Media::items);
+        let has_ids = matches!(self.kind, EndpointKind::Chat | EndpointKind::ChatEmbeddings);
+        images.filter(|(content, uuid)| !content.is_empty() || (has_ids && uuid.is_some())).count() as u64
     }
 
     /// Every text of a request body that a tokenizer should count as input, in the order AIPerf joins them (by one blank).

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use aiperf_core::conversation::Turn;
+use aiperf_core::conversation::{MediaKind, Turn};
 use aiperf_core::plan::EndpointKind;
 use aiperf_core::text::for_terminal;
 use aiperf_core::usage::Usage;
@@ -48,8 +48,23 @@ pub(super) fn fields<'a>(kind: EndpointKind, request: &Request<'a>) -> Result<Fi
         EndpointKind::NimRankings => {
             vec![model, ("query", Field::InObject(query()?)), ("passages", Field::PassageObjects(turn))]
         }
+        EndpointKind::NimEmbeddings => vec![model, ("input", Field::Paired(pairs(turn)?))],
         _ => vec![model, ("input", Field::Inputs(turn))],
     }))
+}
+
+/// The inputs of a request that may have images: each text with its image behind it, as NVIDIA's servers read it; texts or images
+/// where the other is not there.
+fn pairs(turn: &Turn) -> Result<Vec<Cow<'_, str>>, EncodeError> {
+    let texts: Vec<&str> = turn.texts.iter().map(String::as_str).filter(|t| !t.is_empty()).collect();
+    let images: Vec<&str> = turn.media_of(MediaKind::Image).filter(|i| !i.is_empty()).collect();
+    if texts.is_empty() || images.is_empty() {
+        return Ok(texts.into_iter().chain(images).map(Cow::Borrowed).collect());
+    }
+    if texts.len() != images.len() {
+        return Err(EncodeError::Unpaired { texts: texts.len(), images: images.len() });
+    }
+    Ok(texts.iter().zip(images).map(|(text, image)| Cow::Owned(format!("{text} {image}"))).collect())
 }
 
 /// How many vectors or scores should answer a turn.
@@ -59,6 +74,7 @@ pub(super) fn expected(kind: EndpointKind, turn: &Turn, layers: &[&Map<String, V
     }
     match kind {
         EndpointKind::ChatEmbeddings => Some(1),
+        EndpointKind::NimEmbeddings => pairs(turn).ok().map(|inputs| inputs.len() as u64),
         _ if kind.is_embedding() => Some(turn.texts.iter().filter(|t| !t.is_empty()).count() as u64),
         _ if kind.is_ranking() => Some(turn.passages().count() as u64),
         _ => None,

@@ -1,6 +1,6 @@
 //! Bodies that a template of the user's makes: Jinja, without HTML escaping, one rendering for each turn.
 
-use aiperf_core::conversation::Turn;
+use aiperf_core::conversation::{Media, MediaKind, Turn};
 use aiperf_core::plan::TemplatePlan;
 use aiperf_core::text::{for_terminal, without_place};
 use minijinja::syntax::SyntaxConfig;
@@ -46,7 +46,7 @@ impl BodyTemplate {
         streaming: bool,
     ) -> Result<Map<String, Value>, EncodeError> {
         let turn = request.turn;
-        let bytes: usize = turn.texts.iter().map(String::len).sum();
+        let bytes = turn.texts.iter().map(String::len).sum::<usize>() + turn.media_bytes();
         let mut bounded = self.environment.clone();
         bounded.set_fuel(Some(FUEL + FUEL_PER_BYTE * bytes as u64));
         let template = bounded.get_template(NAME).expect("added when it was compiled");
@@ -94,7 +94,7 @@ impl BodyTemplate {
 
 const NAME: &str = "body";
 
-/// What a template may name; images, audio and video are there for templates that ask for them, and empty.
+/// What a template may name.
 const NAMES: [&str; 23] = [
     "text",
     "texts",
@@ -144,10 +144,18 @@ fn variables(request: &Request<'_>, streaming: bool) -> Map<String, Value> {
     };
     put("text", first(&texts));
     put("texts", texts.into());
-    for (one, several) in [("image", "images"), ("audio", "audios"), ("video", "videos")] {
-        put(one, Value::Null);
-        put(several, json!([]));
-        put(&format!("{several}_by_name"), json!({}));
+    for kind in MediaKind::ALL {
+        let all = filled(turn.media_of(kind).collect());
+        let mut by_name = Map::new();
+        for media in turn.media.iter().filter(|media| media.kind == kind && !media.name.is_empty()) {
+            let of_name = by_name.entry(media.name.clone()).or_insert_with(|| json!([]));
+            if let Value::Array(list) = of_name {
+                list.extend(media.contents.iter().map(|content| content.as_str().into()));
+            }
+        }
+        put(kind.name(), first(&all));
+        put(kind.names(), all.into());
+        put(&format!("{}_by_name", kind.names()), by_name.into());
     }
     put("query", first(&queries));
     put("queries", queries.into());
@@ -175,9 +183,19 @@ fn told(turn: &Turn) -> Value {
         });
         groups.collect()
     };
+    let media = |kind: MediaKind| -> Vec<Value> {
+        let told = |media: &Media| match kind {
+            MediaKind::Image => {
+                json!({"name": media.name, "contents": media.contents, "uuids": media.uuids})
+            }
+            MediaKind::Audio | MediaKind::Video => json!({"name": media.name, "contents": media.contents}),
+        };
+        turn.media.iter().filter(|media| media.kind == kind).map(told).collect()
+    };
     json!({
         "model": turn.model, "role": turn.role, "max_tokens": turn.max_tokens, "texts": texts,
-        "images": [], "audios": [], "videos": [], "extra_body": turn.extra,
+        "images": media(MediaKind::Image), "audios": media(MediaKind::Audio), "videos": media(MediaKind::Video),
+        "extra_body": turn.extra,
         "delay": turn.delay_ns.map(|ns| ns as f64 / 1e6), "timestamp": turn.at_ns.map(|ns| ns as f64 / 1e6),
     })
 }

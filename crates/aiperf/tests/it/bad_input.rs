@@ -279,7 +279,7 @@ fn a_file_of_prompts_is_refused_by_its_line() {
         prompts(b"{\"text\":\"a\",\"texts\":[\"b\"]}\n"),
         &["p.jsonl:1", "'text' and 'texts' cannot be set together"],
     );
-    refused(prompts(b"{\"role\":\"user\"}\n"), &["p.jsonl:1", "holds neither 'text' nor 'texts'"]);
+    refused(prompts(b"{\"role\":\"user\"}\n"), &["p.jsonl:1", "holds nothing to send"]);
     refused(prompts(b"{\"image\":\"a.png\"}\n"), &["p.jsonl:1", "image"]);
     refused(
         prompts(b"\x1f\x8b\x08\x00"),

@@ -26,6 +26,7 @@ mod lengths;
 mod licences;
 mod load;
 mod markers;
+mod media;
 mod outside;
 mod pacing;
 mod packed;

@@ -208,11 +208,11 @@ fn rows_bring_query_and_passages() {
         .expect_exit(2)
         .says(&["rows.jsonl:3: no text is named 'query', which hf_tei_rankings needs"]);
     Run::unseeded(&url(&server))
-        .file("rows.jsonl", "{\"text\":\"a\",\"images\":[\"x.png\"]}\n")
+        .file("rows.jsonl", "{\"text\":\"a\",\"images\":[\"x.png\",\"y.png\"]}\n")
         .args("--endpoint-type nim_embeddings --input-file rows.jsonl")
         .run()
         .expect_exit(2)
-        .says(&["rows.jsonl:1: 'images' is not supported yet"]);
+        .says(&["rows.jsonl:1: the image 'x.png' does not exist"]);
 }
 
 #[test]

@@ -281,6 +281,13 @@ impl Writer<'_> {
         }
         for turn in talk.turns {
             let mut row = json!({"text": turn.text});
+            for (kind, content) in turn.media {
+                let of_kind = &mut row[kind.names()];
+                match of_kind.as_array_mut() {
+                    Some(list) => list.push(content.into()),
+                    None => *of_kind = json!([content]),
+                }
+            }
             if let Some(tokens) = turn.output.filter(|tokens| *tokens > 0 && self.limits) {
                 row["output_length"] = tokens.into();
             }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use aiperf_core::conversation::MediaKind;
 use aiperf_tokens::Tokenizer;
 use serde_json::Value;
 
@@ -20,6 +21,8 @@ pub(super) struct Talk {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Turn {
     pub(super) text: String,
+    /// What is shown or played with it, each with its kind.
+    pub(super) media: Vec<(MediaKind, String)>,
     /// What was answered.
     pub(super) reply: String,
     /// Tokens of the text, once it was counted.
@@ -41,7 +44,7 @@ pub(super) enum LeftOut {
     Role(String),
     /// A system message between turns.
     LateSystem,
-    /// Pictures and the like.
+    /// Contents that no request has a form for, or what is shown by somebody else than the user.
     Media(String),
     /// It cannot be read at all.
     Broken,
@@ -99,20 +102,41 @@ fn text<'a>(message: &'a Value, keys: &[&str]) -> Option<&'a str> {
     keys.iter().find_map(|key| message.get(*key)).and_then(Value::as_str)
 }
 
-/// The text of contents, which may be in parts.
-fn contents(message: &Value) -> Result<String, LeftOut> {
+/// The text of contents, which may be in parts, and the media among them.
+fn contents(message: &Value) -> Result<(String, Vec<(MediaKind, String)>), LeftOut> {
     match ["content", "value", "text"].iter().find_map(|key| message.get(*key)) {
-        Some(Value::String(text)) => Ok(text.clone()),
+        Some(Value::String(text)) => Ok((text.clone(), Vec::new())),
         Some(Value::Array(parts)) => {
-            let part = |part: &Value| match part {
-                Value::String(text) => Ok(text.clone()),
-                other => text(other, &["text"])
-                    .map(str::to_owned)
-                    .ok_or_else(|| LeftOut::Media(text(other, &["type"]).unwrap_or("unknown").to_owned())),
-            };
-            Ok(parts.iter().map(part).collect::<Result<Vec<_>, _>>()?.join("\n"))
+            let (mut texts, mut media) = (Vec::new(), Vec::new());
+            for part in parts {
+                match part.as_str().or_else(|| text(part, &["text"])) {
+                    Some(text) => texts.push(text),
+                    None => media.push(shown(part).ok_or_else(|| {
+                        LeftOut::Media(text(part, &["type"]).unwrap_or("unknown").to_owned())
+                    })?),
+                }
+            }
+            Ok((texts.join("\n"), media))
         }
-        _ => Ok(String::new()),
+        _ => Ok((String::new(), Vec::new())),
+    }
+}
+
+/// A part in OpenAI's form that is no text.
+fn shown(part: &Value) -> Option<(MediaKind, String)> {
+    let address = |field: &str| {
+        let value = part.get(field)?;
+        Some(value.as_str().or_else(|| value.get("url")?.as_str())?.to_owned())
+    };
+    match part.get("type")?.as_str()? {
+        "image_url" | "input_image" => Some((MediaKind::Image, address("image_url")?)),
+        "video_url" => Some((MediaKind::Video, address("video_url")?)),
+        "input_audio" => {
+            let audio = part.get("input_audio")?;
+            let (format, data) = (text(audio, &["format"])?, text(audio, &["data"])?);
+            Some((MediaKind::Audio, format!("data:audio/{format};base64,{data}")))
+        }
+        _ => None,
     }
 }
 
@@ -127,7 +151,7 @@ impl Talk {
         if prompt.trim().is_empty() {
             return Err(LeftOut::NoPrompt);
         }
-        Ok(Self { system, turns: vec![Turn { text: prompt, reply, prompt: 0, output }] })
+        Ok(Self { system, turns: vec![Turn { text: prompt, reply, output, ..Turn::default() }] })
     }
 
     /// Messages with roles: what the user says in a row is one turn, what is answered gives its length.
@@ -137,16 +161,22 @@ impl Talk {
         for message in messages {
             let role = text(message, &["role", "from"]).unwrap_or_default();
             let side = Side::of(role).ok_or_else(|| LeftOut::Role(role.to_owned()))?;
-            let said = contents(message)?;
-            if said.trim().is_empty() {
+            let (said, media) = contents(message)?;
+            if said.trim().is_empty() && media.is_empty() {
                 continue;
+            }
+            if let (Side::Assistant | Side::System, Some((kind, _))) = (&side, media.first()) {
+                return Err(LeftOut::Media(format!("{} of '{role}'", kind.name())));
             }
             match (side, talk.turns.last_mut()) {
                 (Side::System, None) => join(talk.system.get_or_insert_default(), &said),
                 (Side::System, Some(_)) => return Err(LeftOut::LateSystem),
-                (Side::User, Some(turn)) if !answered => join(&mut turn.text, &said),
+                (Side::User, Some(turn)) if !answered => {
+                    join(&mut turn.text, &said);
+                    turn.media.extend(media);
+                }
                 (Side::User, _) => {
-                    talk.turns.push(Turn { text: said, ..Turn::default() });
+                    talk.turns.push(Turn { text: said, media, ..Turn::default() });
                     answered = false;
                 }
                 // What is said before the user says anything is a greeting.
@@ -194,7 +224,8 @@ impl Talk {
 
     /// Bytes of all its texts.
     pub(super) fn bytes(&self) -> usize {
-        self.turns.iter().map(|turn| turn.text.len() + turn.reply.len()).sum()
+        let media = |turn: &Turn| turn.media.iter().map(|(_, content)| content.len()).sum::<usize>();
+        self.turns.iter().map(|turn| turn.text.len() + turn.reply.len() + media(turn)).sum()
     }
 
     /// Counts the replies whose lengths are not known, and `prompts`.
@@ -232,7 +263,7 @@ impl Turn {
 }
 
 fn join(all: &mut String, more: &str) {
-    if !all.is_empty() {
+    if !all.is_empty() && !more.is_empty() {
         all.push_str("\n\n");
     }
     all.push_str(more);

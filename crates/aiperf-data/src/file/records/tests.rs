@@ -260,10 +260,13 @@ fn bad_files_are_refused_by_line_and_column() {
     );
     assert_eq!(refusal(format!("{good}hello\n")), ":2:1: not valid JSON: expected value");
     assert_eq!(refusal([good.as_bytes(), b" {\"text\":\"\xff\"}"].concat()), ":2:11: is not UTF-8");
-    assert_eq!(refusal(format!("{good}{{\"role\":\"x\"}}")), ":2: holds neither 'text' nor 'texts'");
     assert_eq!(
-        refusal(format!("{good}{{\"text\":\"x\",\"images\":[\"a.png\"]}}")),
-        ":2: 'images' is not supported yet (images, audio and video come later); text fields are 'text' and 'texts'"
+        refusal(format!("{good}{{\"role\":\"x\"}}")),
+        ":2: holds nothing to send: 'text' or 'texts', 'image' or 'images', 'audio' or 'audios', 'video' or 'videos'"
+    );
+    assert!(
+        refusal(format!("{good}{{\"text\":\"x\",\"images\":[\"a.png\"]}}"))
+            .starts_with(":2: the image 'a.png' does not exist")
     );
     assert_eq!(
         refusal(format!("{good}{{\"text\":\"x\",\"output_length\":0}}")),
@@ -451,7 +454,10 @@ fn bad_conversations_are_refused_by_line_and_turn() {
         ("{\"turns\":[]}", "'turns' holds no turn"),
         ("{\"text\":\"a\"}", "'turns' holds no turn"),
         ("{\"turns\":{}}", "'turns' must be a list of objects, one for each turn, not {}"),
-        ("{\"turns\":[{\"text\":\"a\"},{\"role\":\"user\"}]}", "turns[1]: holds neither 'text' nor 'texts'"),
+        (
+            "{\"turns\":[{\"text\":\"a\"},{\"role\":\"user\"}]}",
+            "turns[1]: holds nothing to send: 'text' or 'texts', 'image' or 'images', 'audio' or 'audios', 'video' or 'videos'",
+        ),
         ("{\"turns\":[\"a\"]}", "turns[0]: a row must be a JSON object, not \"a\""),
         (
             "{\"turns\":[{\"text\":\"a\",\"delay\":-1}]}",
