@@ -166,7 +166,8 @@ pub(super) enum History {
     Grows,
 }
 
-/// Follows the rows of each conversation.
+/// Follows the rows of each conversation that has a name. One without is one row, of which nothing is kept: 32 bytes for each of ten
+/// million rows are most of what an index would cost.
 #[derive(Debug, Default)]
 pub(super) struct Histories {
     seen: Vec<Seen>,
@@ -175,6 +176,7 @@ pub(super) struct Histories {
 #[derive(Debug, Clone, Copy)]
 struct Seen {
     history: History,
+    /// 0 stands for a conversation without a name, before the last that has one.
     rows: u32,
     is_whole: bool,
     /// Tokens of the last row, how many whole blocks it has, and a digest of their ids.
@@ -193,7 +195,7 @@ impl Histories {
         Ok(())
     }
 
-    /// Takes in the next row of conversation `at`, which was checked; a new one is the next number.
+    /// Takes in the next row of the named conversation `at`, which was checked; a new one has a higher number than those before it.
     pub(super) fn push(&mut self, at: usize, row: &Row, size: usize) {
         let is_whole = is_whole(row);
         let (tokens, ids) = row.made.as_ref().map_or((0, &[][..]), |made| (made.tokens, &made.ids[..]));
@@ -207,6 +209,9 @@ impl Histories {
             digest: digest(&ids[..blocks]),
         };
         let Some(last) = self.seen.get_mut(at) else {
+            let unnamed =
+                Seen { history: History::Whole, rows: 0, is_whole, tokens: 0, blocks: 0, digest: 0 };
+            self.seen.resize(at, unnamed);
             self.seen.push(now);
             return;
         };
@@ -337,6 +342,14 @@ mod tests {
         assert_eq!(told(&[made(32, &[1, 2]), made(64, &[1, 2, 3, 4]), made(32, &[5])]), History::Adds);
         assert_eq!(told(&[made(32, &[]), made(64, &[])]), History::Adds);
         assert_eq!(told(&[made(32, &[1, 2]), made(16, &[1])]), History::Adds);
+        // Conversations without a name between those that have one.
+        let mut mixed = Histories::default();
+        for (at, ids) in [(2, &[1][..]), (5, &[7]), (2, &[1, 2])] {
+            mixed.push(at, &made(16 * ids.len(), ids), 16);
+        }
+        let kinds: Vec<History> = (0..7).map(|at| mixed.of(at)).collect();
+        let grown = |at| if at == 2 { History::Grows } else { History::Whole };
+        assert_eq!(kinds, (0..7).map(grown).collect::<Vec<_>>());
         let body = Row { payload: Some(b"{}".to_vec()), ..Row::default() };
         assert_eq!(told(&[body.clone(), body.clone()]), History::Whole);
         let mut histories = Histories::default();

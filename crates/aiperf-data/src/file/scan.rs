@@ -335,8 +335,8 @@ impl Scan {
             return Ok(true);
         }
         let at = before.unwrap_or(self.grouper.len());
-        if let Form::Mooncake { block } = self.form {
-            self.trace_row(number, at, &record.turns[0], record.session_id.as_deref(), block);
+        if let (Form::Mooncake { block }, Some(session)) = (self.form, record.session_id.as_deref()) {
+            self.trace_row(number, at, &record.turns[0], session, block);
         }
         if mode != Mode::default() {
             self.replaces_messages |= mode == Mode::RecordedReplies;
@@ -410,11 +410,10 @@ impl Scan {
         }
     }
 
-    /// What a row of a trace adds to conversation `at`.
-    fn trace_row(&mut self, line: u64, at: usize, row: &Row, session: Option<&str>, block: usize) {
+    /// What a row of a trace adds to conversation `at`, which has a name.
+    fn trace_row(&mut self, line: u64, at: usize, row: &Row, session: &str, block: usize) {
         self.histories.push(at, row, block);
-        if let Some(session) = session
-            && self.growing.len() < MOST_NAMED
+        if self.growing.len() < MOST_NAMED
             && self.histories.of(at) == History::Grows
             && self.growing.iter().all(|(other, ..)| *other != at)
         {
