@@ -193,12 +193,20 @@ fn dataset(settings: &Settings, entries: Option<u64>) -> Json {
     let mut cache_bust = Map::new();
     copy(&mut cache_bust, &[(Id::CacheBust, "target"), (Id::CacheBustRunId, "run_id")]);
     if settings.has(Id::InputFile) {
-        put(&mut out, "type", "file");
+        if settings.has(Id::PublicDataset) {
+            put(&mut out, "type", "public");
+            copy(&mut out, &[(Id::PublicDataset, "dataset"), (Id::HfSubset, "hf_subset")]);
+            // One that was found is not the user's.
+            if settings.place(Id::InputFile) != settings.place(Id::PublicDataset) {
+                copy(&mut out, &[(Id::InputFile, "path")]);
+            }
+        } else {
+            put(&mut out, "type", "file");
+            copy(&mut out, &[(Id::InputFile, "path"), (Id::DatasetFormat, "format")]);
+        }
         copy(
             &mut out,
             &[
-                (Id::InputFile, "path"),
-                (Id::DatasetFormat, "format"),
                 (Id::PromptColumn, "prompt_column"),
                 (Id::ResponseColumn, "response_column"),
                 (Id::MessagesColumn, "messages_column"),

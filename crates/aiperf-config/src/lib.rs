@@ -127,8 +127,9 @@ fn resolve_layers(
     }
     // Rules between options are only worth telling when the options themselves could be read.
     let unread = !errors.is_empty();
+    let public = resolve::public::find(&mut settings, &structure, env, &mut errors);
     let mut resolver =
-        Resolver { settings: &settings, whole: &settings, structure: &structure, env, notes, errors };
+        Resolver { settings: &settings, whole: &settings, structure: &structure, env, public, notes, errors };
     if unread && config.is_some() {
         return Err(Rejected::Invalid(resolver.errors));
     }

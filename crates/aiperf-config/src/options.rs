@@ -319,6 +319,12 @@ options! {
         "Seed of every draw of the run.");
     InputFile(&["input-file"], "dataset.path", Kind::Path, Default::Absent, Group::Dataset,
         "File of your own prompts: JSONL, or a JSON list, CSV or Parquet; any of them packed with gzip or zstd. `-` is standard input.");
+    PublicDataset(&["public-dataset"], "dataset.dataset", Kind::Text, Default::Absent, Group::Dataset,
+        "A data set that others publish, by AIPerf's name: sharegpt, aimo, aimo_aime, aimo_numina_cot, aimo_numina_1_5, instruct_coder, \
+         blazedit_5k, blazedit_10k, spec_bench, spec_al_gsm8k, spec_al_math500, spec_al_humaneval, spec_al_mbpp or spec_al_mtbench. It has to \
+         be here: below .cache/aiperf/datasets, in the hub's cache, or as --input-file.");
+    HfSubset(&["hf-subset"], "dataset.hf_subset", Kind::Text, Default::Said("the data set's usual one"), Group::Dataset,
+        "Which part of a public data set of the hub is sent.");
     DatasetFormat(&["custom-dataset-type"], "dataset.format", Kind::Choice {
             words: &["single_turn", "multi_turn", "mooncake_trace", "bailian_trace", "burst_gpt_trace", "random_pool",
                 "sagemaker_data_capture", "baseten_trace", "raw_payload", "inputs_json", "sharegpt", "chat"],

@@ -4,6 +4,7 @@ mod endpoint;
 mod file;
 mod hooks;
 mod phase;
+mod public;
 
 use std::path::PathBuf;
 
@@ -21,6 +22,7 @@ pub use phase::{
     Arrival, Cancellation, Pacing, PhaseKind, PhasePlan, Ramp, RampShape, RatePlan, RatePoint, RateShape,
     Saturation,
 };
+pub use public::{PUBLIC, PublicName, PublicPlan, PublicSet, PublicShape, PublicSource, public_named};
 
 /// A text that must not reach a file or a screen.
 #[derive(Clone, PartialEq, Eq)]

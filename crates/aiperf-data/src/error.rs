@@ -307,6 +307,18 @@ pub enum DataError {
         /// The file.
         path: PathBuf,
     },
+    /// A published data set that does not have what it is known to have.
+    #[error("{}: --public-dataset {set} is sent from '{column}', and it has {columns}; is it the right file?", path.display())]
+    NoPublicColumn {
+        /// The file.
+        path: PathBuf,
+        /// The data set.
+        set: &'static str,
+        /// The column.
+        column: String,
+        /// Those that there are.
+        columns: String,
+    },
     /// Rows that keep no images apart.
     #[error(
         "--uuid-and-strip leaves out images that an earlier row of a session has shown, and {} is read as {form}; single_turn is the form \

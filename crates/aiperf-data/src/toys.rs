@@ -158,6 +158,7 @@ pub(crate) fn file(path: &Path, format: FileFormat) -> FilePlan {
         columns: ColumnsPlan::default(),
         completions: CompletionsPlan::default(),
         strips_images: false,
+        public: None,
     }
 }
 

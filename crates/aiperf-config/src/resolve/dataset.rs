@@ -238,6 +238,10 @@ impl Resolver<'_> {
         let osl = self.limited(osl);
         let declared = self.structure.dataset_type.clone();
         let Some(path) = self.settings.text(Id::InputFile).map(PathBuf::from) else {
+            if self.settings.has(Id::PublicDataset) {
+                // What is wrong with it was told.
+                return None;
+            }
             if let Some(("file", _)) = declared {
                 self.errors.push(ConfigError::Missing {
                     what: "the path of the file with prompts",
@@ -317,6 +321,7 @@ impl Resolver<'_> {
             columns: self.columns(format),
             completions: self.completions(format),
             strips_images: self.strips_images(format),
+            public: self.public.clone(),
         }))
     }
 
@@ -343,6 +348,9 @@ impl Resolver<'_> {
 
     /// What a data set of others calls its contents.
     fn columns(&mut self, format: FileFormat) -> ColumnsPlan {
+        if self.public.is_some() {
+            return ColumnsPlan::default();
+        }
         for id in COLUMNS {
             let is_read = match format {
                 FileFormat::Detect | FileFormat::Chat => true,

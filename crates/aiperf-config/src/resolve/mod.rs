@@ -8,6 +8,7 @@ mod dataset;
 mod endpoint;
 mod hooks;
 mod phases;
+pub(crate) mod public;
 mod rankings;
 mod slos;
 mod turns;
@@ -17,7 +18,8 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use aiperf_core::plan::{
-    EndpointPlan, LogLevel, ModelSelection, OnTurnError, PhasePlan, Plan, RuntimePlan, TokenizerPlan, Ui,
+    EndpointPlan, LogLevel, ModelSelection, OnTurnError, PhasePlan, Plan, PublicPlan, RuntimePlan,
+    TokenizerPlan, Ui,
 };
 use aiperf_core::url::Scheme;
 use serde_json::Value as Json;
@@ -38,6 +40,8 @@ pub(crate) struct Resolver<'a> {
     pub whole: &'a Settings,
     pub structure: &'a Structure,
     pub env: &'a Env<'a>,
+    /// The public data set that is sent, whose file is the input file then.
+    pub public: Option<PublicPlan>,
     pub notes: Vec<String>,
     pub errors: Vec<ConfigError>,
 }

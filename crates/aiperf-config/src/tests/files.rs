@@ -179,7 +179,10 @@ fn forms_that_contradict_each_other_are_told() {
             "benchmark: {model: m, dataset: {type: file}}",
             "the path of the file with prompts is missing: give --input-file",
         ),
-        ("benchmark: {model: m, dataset: {type: public}}", "'public' is an AIPerf value"),
+        (
+            "benchmark: {model: m, dataset: {type: public}}",
+            "the name of the public data set is missing: give --public-dataset",
+        ),
         (
             "benchmark: {model: m, dataset: {type: synthetic, path: x}}",
             "prompts come from the file or are made here",

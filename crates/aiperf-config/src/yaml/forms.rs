@@ -172,12 +172,15 @@ impl<'a> Lifter<'a> {
             match key.as_str() {
                 "name" => self.text(&entry.node, &below_path),
                 "type" => {
-                    let words = Kind::Choice { words: &["synthetic", "file"], later: &["public"] };
+                    let words = Kind::Choice { words: &["synthetic", "file", "public"], later: &[] };
                     let row = Row { kind: words, sweepable: false, ..*row_of(Id::InputFile) };
                     let place = self.place(&entry.node, &below_path);
                     match from_node(&row, &entry.node) {
                         Ok(Value::Text(t)) if t == "file" => {
                             self.out.structure.dataset_type = Some(("file", place));
+                        }
+                        Ok(Value::Text(t)) if t == "public" => {
+                            self.out.structure.dataset_type = Some(("public", place));
                         }
                         Ok(_) => self.out.structure.dataset_type = Some(("synthetic", place)),
                         Err(trouble) => self.errors.push(trouble.at(place)),

@@ -22,7 +22,7 @@ use crate::value::{Value, from_node};
 pub(crate) struct Structure {
     /// The phases in their order.
     pub phases: Vec<PhaseSource>,
-    /// `synthetic` or `file`, where the file says which.
+    /// `synthetic`, `file` or `public`, where the file says which.
     pub dataset_type: Option<(&'static str, Place)>,
 }
 

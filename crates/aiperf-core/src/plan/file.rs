@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{CorpusPlan, LengthPlan};
+use super::{CorpusPlan, LengthPlan, PublicPlan};
 
 /// A file of prompts.
 #[derive(Debug, Clone)]
@@ -35,6 +35,8 @@ pub struct FilePlan {
     pub completions: CompletionsPlan,
     /// An image that a session has shown before keeps its id alone.
     pub strips_images: bool,
+    /// It is a data set that others publish.
+    pub public: Option<PublicPlan>,
 }
 
 /// What goes with the prompts of recorded completions (`baseten_trace`).

@@ -30,6 +30,7 @@ mod media;
 mod outside;
 mod pacing;
 mod packed;
+mod public;
 mod real_servers;
 mod rebuilt;
 mod regressions;

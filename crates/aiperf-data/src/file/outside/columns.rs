@@ -1,6 +1,6 @@
 //! Which names of a data set hold what: as the user says, or as many data sets have it.
 
-use aiperf_core::plan::ColumnsPlan;
+use aiperf_core::plan::{ColumnsPlan, PublicSet, PublicShape};
 use aiperf_core::text::for_terminal;
 use aiperf_files::Input;
 use serde_json::Value;
@@ -14,6 +14,8 @@ const PROMPT: [&str; 6] = ["prompt", "question", "instruction", "problem", "quer
 const REPLY: [&str; 2] = ["response", "completion"];
 const SYSTEM: [&str; 2] = ["system", "system_prompt"];
 const OUTPUT: [&str; 2] = ["output_length", "output_tokens"];
+/// Code, and what is to be done to it.
+const EDIT: [&str; 2] = ["code", "change_request"];
 /// Most names of a file that are told.
 const TOLD: usize = 20;
 
@@ -24,6 +26,8 @@ pub(super) enum Chosen {
     Messages { messages: String, system: Option<String> },
     /// A prompt, and how long its answer was.
     Prompt { prompt: String, reply: Option<String>, system: Option<String>, output: Option<String> },
+    /// What a data set of AIPerf's list has.
+    Public(PublicShape),
 }
 
 impl Chosen {
@@ -32,6 +36,21 @@ impl Chosen {
         let named = columns.messages.clone().unwrap_or_else(|| MESSAGES[1].to_owned());
         let messages = named_in(&named, "--dataset-messages-column", first, input)?;
         Ok(Self::Messages { messages, system: None })
+    }
+
+    /// What a published data set has.
+    pub(super) fn public(set: &'static PublicSet, first: &Entry, input: &Input) -> Result<Self, DataError> {
+        let chosen = Self::Public(set.shape);
+        let missing = chosen.columns().into_iter().find(|name| !first.contains_key(*name));
+        match missing {
+            None => Ok(chosen),
+            Some(column) => Err(DataError::NoPublicColumn {
+                path: input.name.clone(),
+                set: set.name,
+                column: column.to_owned(),
+                columns: names(first),
+            }),
+        }
     }
 
     /// What the user names, and what the first entry has of usual names; a line for the user where something was guessed.
@@ -90,6 +109,15 @@ impl Chosen {
             Self::Prompt { prompt, reply, system, output } => {
                 vec![Some(prompt), reply.as_ref(), system.as_ref(), output.as_ref()]
             }
+            Self::Public(shape) => {
+                return match *shape {
+                    PublicShape::ShareGpt => vec![MESSAGES[1]],
+                    PublicShape::Edit => EDIT.to_vec(),
+                    PublicShape::Column(name) | PublicShape::Turns(name) | PublicShape::FirstTurn(name) => {
+                        vec![name]
+                    }
+                };
+            }
         };
         all.into_iter().flatten().map(String::as_str).collect()
     }
@@ -102,6 +130,7 @@ impl Chosen {
             _ => None,
         };
         match self {
+            Self::Public(shape) => public(*shape, &mut entry),
             Self::Messages { messages, system } => {
                 let own = text(system);
                 let list = match entry.get_mut(messages).map(Value::take) {
@@ -125,6 +154,36 @@ impl Chosen {
                 let prompt = text(&Some(prompt.clone())).unwrap_or_default();
                 Talk::of_prompt(prompt, reply, output, system)
             }
+        }
+    }
+}
+
+/// What an entry of a published data set says. Entries without a prompt are left out, as in AIPerf.
+fn public(shape: PublicShape, entry: &mut Entry) -> Result<Talk, LeftOut> {
+    let mut take = |name: &str| entry.get_mut(name).map(Value::take).unwrap_or_default();
+    let said = |value: Value| match value {
+        Value::String(text) => text,
+        Value::Null => String::new(),
+        other => other.to_string(),
+    };
+    let one = |text: String| Talk::of_prompt(text, String::new(), None, None);
+    match shape {
+        PublicShape::ShareGpt => Talk::of_pairs(take(MESSAGES[1]).as_array().map_or(&[], Vec::as_slice)),
+        PublicShape::Column(name) => one(said(take(name))),
+        PublicShape::Edit => {
+            let [code, request] = EDIT.map(|name| said(take(name)));
+            one(format!(
+                "Given a code file, please apply the change requests and generate the new file.\n\nOriginal file:\n```python\n{code}\n```\n\n\
+                 Change request:\n{request}\n\nPlease generate the new code file in the \"New file\" section below."
+            ))
+        }
+        PublicShape::Turns(name) | PublicShape::FirstTurn(name) => {
+            let Value::Array(turns) = take(name) else { return Err(LeftOut::NoPrompt) };
+            let turns = turns.into_iter().map(|turn| said(turn).trim().to_owned());
+            if matches!(shape, PublicShape::FirstTurn(_)) {
+                return one(turns.into_iter().next().unwrap_or_default());
+            }
+            Talk::of_turns(turns.filter(|turn| !turn.is_empty()))
         }
     }
 }

@@ -81,6 +81,10 @@ pub(super) fn convert(
     let rows = Rows::new(&input, kind);
     let skip = set.bad_rows == BadRows::Skip;
     let (form, chosen, mut notes) = match named {
+        Some(form) if set.public.is_some() => {
+            let public = set.public.as_ref().map(|public| public.set).expect("just looked at");
+            (form, Chosen::public(public, &rows.look(skip)?, &input)?, Vec::new())
+        }
         Some(Form::ShareGpt) => {
             (Form::ShareGpt, Chosen::talks(&set.columns, &rows.look(skip)?, &input)?, Vec::new())
         }
@@ -129,7 +133,7 @@ pub(super) fn convert(
         without_system: 0,
     };
     let mut broken = (0, None);
-    rows.each(&chosen.columns(), &mut |number, entry| {
+    let mut take = |number, entry: Result<Entry, DataError>| {
         let talk = match entry {
             Ok(entry) => chosen.talk(form, entry),
             Err(error) if skip => {
@@ -141,7 +145,17 @@ pub(super) fn convert(
         };
         writer.take(number, talk)?;
         Ok(if writer.is_full() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-    })?;
+    };
+    rows.each(&chosen.columns(), &mut take)?;
+    for path in set.public.iter().flat_map(|public| &public.more) {
+        let part = aiperf_files::open(path)?;
+        let Some(kind) = rows::kind_of(&part, true)? else { continue };
+        let rows = Rows::new(&part, kind);
+        if let (Some(public), false) = (&set.public, set.entries == Some(0)) {
+            Chosen::public(public.set, &rows.look(skip)?, &part)?;
+        }
+        rows.each(&chosen.columns(), &mut take)?;
+    }
     let (file, told, seen) = writer.finish()?;
     notes.extend(told);
     Ok(Ok(Converted { input: Input { file, name: input.name, is_spooled: true }, notes, seen, broken }))

@@ -154,6 +154,12 @@ impl Talk {
         Ok(Self { system, turns: vec![Turn { text: prompt, reply, output, ..Turn::default() }] })
     }
 
+    /// What the user says, turn by turn.
+    pub(super) fn of_turns(turns: impl Iterator<Item = String>) -> Result<Self, LeftOut> {
+        let turns: Vec<Turn> = turns.map(|text| Turn { text, ..Turn::default() }).collect();
+        if turns.is_empty() { Err(LeftOut::NoPrompt) } else { Ok(Self { system: None, turns }) }
+    }
+
     /// Messages with roles: what the user says in a row is one turn, what is answered gives its length.
     pub(super) fn of_messages(messages: &[Value]) -> Result<Self, LeftOut> {
         let mut talk = Self::default();

@@ -1,0 +1,194 @@
+//! Data sets that others publish, by the names that AIPerf gives them.
+
+use std::path::PathBuf;
+
+/// A data set and what of it is sent.
+#[derive(Debug, PartialEq, Eq)]
+pub struct PublicSet {
+    /// The name users type, with underscores.
+    pub name: &'static str,
+    /// Where it is published.
+    pub source: PublicSource,
+    /// What its entries hold.
+    pub shape: PublicShape,
+}
+
+/// Where a data set is published.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PublicSource {
+    /// On the Hugging Face hub.
+    Hub {
+        /// `OWNER/NAME`.
+        repo: &'static str,
+        /// The part of it, where it has several.
+        subset: Option<&'static str>,
+        /// Which rows.
+        split: &'static str,
+    },
+    /// A file of a repository of the hub, or of another place.
+    File {
+        /// The repository of the hub, if it is in one.
+        repo: Option<&'static str>,
+        /// Its address.
+        url: &'static str,
+        /// Its name, also where AIPerf keeps it.
+        file: &'static str,
+    },
+}
+
+/// What the entries of a data set hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PublicShape {
+    /// Conversations of ShareGPT.
+    ShareGpt,
+    /// A prompt in a column.
+    Column(&'static str),
+    /// A file of code in `code`, and in `change_request` what is to be done to it.
+    Edit,
+    /// Turns of a conversation in a column.
+    Turns(&'static str),
+    /// The same, of which the first is sent.
+    FirstTurn(&'static str),
+}
+
+/// Files of a data set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PublicPlan {
+    /// Which one.
+    pub set: &'static PublicSet,
+    /// Its files behind the first.
+    pub more: Vec<PathBuf>,
+}
+
+const fn hub(
+    name: &'static str,
+    repo: &'static str,
+    subset: Option<&'static str>,
+    split: &'static str,
+    shape: PublicShape,
+) -> PublicSet {
+    PublicSet { name, source: PublicSource::Hub { repo, subset, split }, shape }
+}
+
+use PublicShape::{Column, Edit, FirstTurn, ShareGpt, Turns};
+
+/// All of them that are read.
+pub static PUBLIC: &[PublicSet] = &[
+    PublicSet {
+        name: "sharegpt",
+        source: PublicSource::File {
+            repo: Some("anon8231489123/ShareGPT_Vicuna_unfiltered"),
+            url: "https://huggingface.co/datasets/anon8231489123/ShareGPT_Vicuna_unfiltered/resolve/main/ShareGPT_V3_unfiltered_cleaned_split.json",
+            file: "ShareGPT_V3_unfiltered_cleaned_split.json",
+        },
+        shape: ShareGpt,
+    },
+    hub("aimo", "AI-MO/NuminaMath-TIR", None, "train", Column("problem")),
+    hub("aimo_aime", "AI-MO/aimo-validation-aime", None, "train", Column("problem")),
+    hub("aimo_numina_cot", "AI-MO/NuminaMath-CoT", None, "train", Column("problem")),
+    hub("aimo_numina_1_5", "AI-MO/NuminaMath-1.5", None, "train", Column("problem")),
+    PublicSet {
+        name: "spec_bench",
+        source: PublicSource::File {
+            repo: None,
+            url: "https://raw.githubusercontent.com/hemingkx/Spec-Bench/fd2c1cd7d2201ef71db4c5f4e455008f017967bf/data/spec_bench/question.jsonl",
+            file: "spec_bench.jsonl",
+        },
+        shape: FirstTurn("turns"),
+    },
+    hub("spec_al_gsm8k", "openai/gsm8k", Some("main"), "test", Column("question")),
+    hub("spec_al_math500", "HuggingFaceH4/MATH-500", None, "test", Column("problem")),
+    hub("spec_al_humaneval", "openai/openai_humaneval", None, "test", Column("prompt")),
+    hub("spec_al_mbpp", "google-research-datasets/mbpp", Some("full"), "test", Column("text")),
+    hub("spec_al_mtbench", "HuggingFaceH4/mt_bench_prompts", None, "train", Turns("prompt")),
+    hub("instruct_coder", "likaixin/InstructCoder", None, "train", Column("instruction")),
+    hub("blazedit_5k", "vdaita/edit_5k_char", None, "train", Edit),
+    hub("blazedit_10k", "vdaita/edit_10k_char", None, "train", Edit),
+];
+
+/// Names of those that AIPerf has beside them, by their beginnings, and why they are not here.
+const LATER: &[(&str, &str)] = &[
+    ("exgentic", "agents' conversations with their tools, which have a form of their own"),
+    ("semianalysis_cc_traces_weka", "traces of the form weka_trace"),
+    ("weka_hf", "traces of the form weka_trace"),
+    ("mmstar", "images inside the table"),
+    ("mmvu", "videos"),
+    ("vision_arena", "images inside the table"),
+    ("llava_onevision", "images inside the table"),
+    ("librispeech", "audio inside the table"),
+    ("voxpopuli", "audio inside the table"),
+    ("gigaspeech", "audio inside the table"),
+    ("ami", "audio inside the table"),
+    ("spgispeech", "audio inside the table"),
+];
+
+/// What a name says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PublicName {
+    /// A data set that is read.
+    Here(&'static PublicSet),
+    /// One of AIPerf's that is not; what it holds.
+    Later(&'static str),
+    /// None at all.
+    Unknown,
+}
+
+/// A name as users write it: in any case, with `_`, `-` or none between its parts, as AIPerf's help spells it too
+/// (`blazedit-5-k`).
+pub fn public_named(name: &str) -> PublicName {
+    let letters = |name: &str| -> String {
+        name.chars().filter(|c| !matches!(c, '_' | '-' | '.')).flat_map(char::to_lowercase).collect()
+    };
+    let wanted = letters(name.trim());
+    if let Some(set) = PUBLIC.iter().find(|set| letters(set.name) == wanted) {
+        return PublicName::Here(set);
+    }
+    let is_later = |known: &str| {
+        let known = letters(known);
+        if matches!(known.as_str(), "exgentic" | "semianalysiscctracesweka") {
+            wanted.starts_with(&known)
+        } else {
+            wanted == known
+        }
+    };
+    match LATER.iter().find(|(known, _)| is_later(known)) {
+        Some((_, what)) => PublicName::Later(what),
+        None => PublicName::Unknown,
+    }
+}
+
+impl PublicSet {
+    /// The repository of the hub, if it is in one.
+    pub const fn repo(&self) -> Option<&'static str> {
+        match self.source {
+            PublicSource::Hub { repo, .. } => Some(repo),
+            PublicSource::File { repo, .. } => repo,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_found_as_they_are_written() {
+        for (written, name) in [
+            ("sharegpt", "sharegpt"),
+            ("ShareGPT", "sharegpt"),
+            ("blazedit-5-k", "blazedit_5k"),
+            ("BLAZEDIT_10K", "blazedit_10k"),
+            ("spec-al-gsm8-k", "spec_al_gsm8k"),
+            ("aimo-numina-1-5", "aimo_numina_1_5"),
+            ("aimo", "aimo"),
+        ] {
+            assert!(matches!(public_named(written), PublicName::Here(set) if set.name == name), "{written}");
+        }
+        for later in ["exgentic-v2", "semianalysis-cc-traces-weka-061326-256-k", "weka_hf", "MMStar", "ami"] {
+            assert!(matches!(public_named(later), PublicName::Later(_)), "{later}");
+        }
+        for unknown in ["", "aim", "amigo", "sharegpt2"] {
+            assert_eq!(public_named(unknown), PublicName::Unknown, "{unknown}");
+        }
+    }
+}
