@@ -25,6 +25,32 @@ pub enum InputError {
         /// The path.
         path: PathBuf,
     },
+    /// A link to nothing.
+    #[error("{}: is a link to {}, which does not exist", path.display(), target.display())]
+    Dangling {
+        /// The link.
+        path: PathBuf,
+        /// Where it points.
+        target: PathBuf,
+    },
+    /// Text that is not UTF-8 from its first byte on.
+    #[error("{}: is {encoding} text, and UTF-8 is read; 'iconv -f {encoding} -t UTF-8' converts it", path.display())]
+    Encoding {
+        /// The file.
+        path: PathBuf,
+        /// As `iconv` calls it.
+        encoding: &'static str,
+    },
+    /// Packed data within packed data.
+    #[error("{}: is packed twice: its {packing} data hold {inner} data; unpack it once", path.display())]
+    PackedTwice {
+        /// The file.
+        path: PathBuf,
+        /// How it is packed.
+        packing: &'static str,
+        /// How what it holds is packed.
+        inner: &'static str,
+    },
     /// Packed in a way that is not known here.
     #[error("{}: is packed with {packing}, which is not read; pack it with gzip or zstd, or unpack it", path.display())]
     Packing {

@@ -4,6 +4,7 @@
 //! input, is written once into a file without a name in the folder for temporary files, which goes when it is closed.
 
 mod error;
+mod gzip;
 mod open;
 mod packing;
 mod zstd;

@@ -44,6 +44,9 @@ pub fn open(path: &Path) -> Result<Input, InputError> {
         let name = PathBuf::from("standard input");
         let (start, stdin) = begin(&name, io::stdin().lock())?;
         let packing = Packing::of(&name, &start)?;
+        if packing.is_none() {
+            check_encoding(&name, &start)?;
+        }
         let file = spooled(&name, packing, Cursor::new(start).chain(stdin))?;
         return Ok(Input { file, name, is_spooled: true });
     }
@@ -51,7 +54,10 @@ pub fn open(path: &Path) -> Result<Input, InputError> {
     let packing = Packing::of(path, &start)?;
     let name = path.to_owned();
     match packing {
-        None => Ok(Input { file, name, is_spooled: false }),
+        None => {
+            check_encoding(path, &start)?;
+            Ok(Input { file, name, is_spooled: false })
+        }
         Some(_) => Ok(Input { file: spooled(path, packing, &file)?, name, is_spooled: true }),
     }
 }
@@ -68,13 +74,33 @@ pub fn reader(path: &Path) -> Result<Box<dyn Read>, InputError> {
 /// A regular file at its start, and its first bytes.
 fn regular(path: &Path) -> Result<(File, Vec<u8>), InputError> {
     let reading = |source| InputError::Read { path: path.to_owned(), source };
-    let mut file = File::open(path).map_err(reading)?;
-    if !file.metadata().map_err(reading)?.is_file() {
+    // Looked at before it is opened: a pipe that nobody writes into would never open.
+    let found = std::fs::metadata(path).map_err(|source| match std::fs::read_link(path) {
+        Ok(target) if source.kind() == io::ErrorKind::NotFound => {
+            InputError::Dangling { path: path.to_owned(), target }
+        }
+        _ => reading(source),
+    })?;
+    if !found.is_file() {
         return Err(InputError::NotAFile { path: path.to_owned() });
     }
+    let mut file = File::open(path).map_err(reading)?;
     let (start, _) = begin(path, &file)?;
     file.rewind().map_err(reading)?;
     Ok((file, start))
+}
+
+/// Refuses text that begins with `start` in an encoding which is easily told.
+fn check_encoding(path: &Path, start: &[u8]) -> Result<(), InputError> {
+    let told = |encoding| Err(InputError::Encoding { path: path.to_owned(), encoding });
+    // Two ASCII characters, where nobody marked it.
+    match start {
+        [0xff, 0xfe, 0, 0, ..] | [0, 0, 0xfe, 0xff, ..] => told("UTF-32"),
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => told("UTF-16"),
+        [0, 1..=0x7f, 0, 1..=0x7f, ..] => told("UTF-16BE"),
+        [1..=0x7f, 0, 1..=0x7f, 0, ..] => told("UTF-16LE"),
+        _ => Ok(()),
+    }
 }
 
 /// The first bytes of `from`, and the rest.
@@ -103,7 +129,7 @@ fn spooled(path: &Path, packing: Option<Packing>, from: impl Read) -> Result<Fil
     let mut buffer = vec![0; BUFFER];
     loop {
         let read = match from.read(&mut buffer) {
-            Ok(0) => return Ok(file),
+            Ok(0) => break,
             Ok(read) => read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => {
@@ -115,6 +141,13 @@ fn spooled(path: &Path, packing: Option<Packing>, from: impl Read) -> Result<Fil
         };
         file.write_all(&buffer[..read]).map_err(|source| InputError::spool(path, source))?;
     }
+    if let Some(packing) = packing {
+        file.rewind().map_err(|source| InputError::spool(path, source))?;
+        let (start, _) = begin(path, &file)?;
+        packing.check_inner(path, &start)?;
+        check_encoding(path, &start)?;
+    }
+    Ok(file)
 }
 
 #[cfg(test)]
@@ -219,6 +252,64 @@ mod tests {
     }
 
     #[test]
+    fn what_stands_behind_packed_data_is_told() {
+        for (packing, whole) in [("gzip", gzip(b"a\n")), ("zstd", zstd(b"a\n"))] {
+            for more in [&b"hello\n"[..], b"hello, hello, hello\n"] {
+                let said = format!(
+                    ": cannot be unpacked as {packing}: something stands behind its {packing} data that is none; was it appended?"
+                );
+                assert_eq!(read("a", &[&whole[..], more].concat()), Err(said));
+            }
+        }
+        assert_eq!(read("a", &[gzip(b"a\n"), vec![0; 700]].concat()), Ok(b"a\n".to_vec()));
+        assert_eq!(read("a", &[gzip(b"a\n"), vec![0; 7], gzip(b"b\n")].concat()), Ok(b"a\nb\n".to_vec()));
+    }
+
+    #[test]
+    fn what_is_packed_twice_is_told() {
+        for (bytes, packing, inner) in [
+            (gzip(&gzip(b"a")), "gzip", "gzip"),
+            (gzip(&zstd(b"a")), "gzip", "zstd"),
+            (zstd(b"PK\x03\x04...."), "zstd", "zip"),
+        ] {
+            let said = format!(": is packed twice: its {packing} data hold {inner} data; unpack it once");
+            assert_eq!(read("a", &bytes), Err(said));
+        }
+    }
+
+    #[test]
+    fn text_of_another_encoding_is_told() {
+        let wide = |big: bool, text: &str| -> Vec<u8> {
+            text.encode_utf16()
+                .flat_map(|unit| if big { unit.to_be_bytes() } else { unit.to_le_bytes() })
+                .collect()
+        };
+        for (bytes, encoding) in [
+            (wide(true, "\u{feff}{\"a\":1}"), "UTF-16"),
+            (wide(false, "\u{feff}{\"a\":1}"), "UTF-16"),
+            (wide(true, "{\"a\":1}"), "UTF-16BE"),
+            (wide(false, "[]"), "UTF-16LE"),
+            (b"\xff\xfe\0\0{\0\0\0".to_vec(), "UTF-32"),
+        ] {
+            let said = format!(
+                ": is {encoding} text, and UTF-8 is read; 'iconv -f {encoding} -t UTF-8' converts it"
+            );
+            assert_eq!(read("a", &bytes), Err(said.clone()));
+            assert_eq!(read("a", &gzip(&bytes)), Err(said));
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_to_nothing_are_told() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let link = folder.path().join("a");
+        std::os::unix::fs::symlink("gone", &link).expect("a link");
+        let said = open(&link).expect_err("it is not there").to_string();
+        assert!(said.ends_with("/a: is a link to gone, which does not exist"), "{said}");
+    }
+
+    #[test]
     fn only_files_are_opened() {
         let folder = tempfile::tempdir().expect("a folder");
         assert!(matches!(open(folder.path()), Err(InputError::NotAFile { .. })));
@@ -228,6 +319,8 @@ mod tests {
     proptest! {
         #[test]
         fn what_was_packed_comes_back(bytes in prop::collection::vec(any::<u8>(), 1..3000)) {
+            // A beginning that tells nothing.
+            let bytes = [&b"ab"[..], &bytes].concat();
             prop_assert_eq!(read("a", &gzip(&bytes)), Ok(bytes.clone()));
             prop_assert_eq!(read("a", &zstd(&bytes)), Ok(bytes));
         }

@@ -5,9 +5,8 @@ use std::ffi::OsStr;
 use std::io::{self, BufRead, Read};
 use std::path::Path;
 
-use flate2::bufread::MultiGzDecoder;
-
 use crate::error::InputError;
+use crate::gzip::Gzip;
 use crate::zstd::Zstd;
 
 /// Bytes that tell all of them.
@@ -35,8 +34,8 @@ impl Packing {
         }
     }
 
-    /// Of a file that begins with `start`; `None` is one that is not packed.
-    pub(crate) fn of(path: &Path, start: &[u8]) -> Result<Option<Self>, InputError> {
+    /// What data that begin with `start` are packed with; an error is a way that is not read.
+    fn shown(start: &[u8]) -> Result<Option<Self>, &'static str> {
         let is_zstd = start.len() >= 4
             && (start.starts_with(b"\x28\xb5\x2f\xfd")
                 // Frames to be skipped may come first.
@@ -48,8 +47,15 @@ impl Packing {
         }
         let is_bzip2 = start.starts_with(b"BZh") && start.get(4..10) == Some(b"1AY&SY");
         let other = OTHERS.into_iter().find(|(magic, _)| start.starts_with(magic)).map(|(_, name)| name);
-        if let Some(packing) = other.or(is_bzip2.then_some("bzip2")) {
-            return Err(InputError::Packing { path: path.to_owned(), packing });
+        other.or(is_bzip2.then_some("bzip2")).map_or(Ok(None), Err)
+    }
+
+    /// Of a file that begins with `start`; `None` is one that is not packed.
+    pub(crate) fn of(path: &Path, start: &[u8]) -> Result<Option<Self>, InputError> {
+        match Self::shown(start) {
+            Ok(None) => {}
+            Ok(packing) => return Ok(packing),
+            Err(packing) => return Err(InputError::Packing { path: path.to_owned(), packing }),
         }
         let promised = match path.extension().and_then(OsStr::to_str) {
             Some("gz" | "gzip") => Some(Self::Gzip),
@@ -64,10 +70,20 @@ impl Packing {
         }
     }
 
+    /// Refuses what was unpacked and begins with `start`, where it is packed once more.
+    pub(crate) fn check_inner(self, path: &Path, start: &[u8]) -> Result<(), InputError> {
+        let inner = match Self::shown(start) {
+            Ok(None) => return Ok(()),
+            Ok(Some(inner)) => inner.name(),
+            Err(name) => name,
+        };
+        Err(InputError::PackedTwice { path: path.to_owned(), packing: self.name(), inner })
+    }
+
     /// Reads what is packed in `from`.
     pub(crate) fn unpacked<'a, R: BufRead + 'a>(self, from: R) -> Box<dyn Read + 'a> {
         match self {
-            Self::Gzip => Box::new(MultiGzDecoder::new(from)),
+            Self::Gzip => Box::new(Gzip::new(from)),
             Self::Zstd => Box::new(Zstd::new(from)),
         }
     }

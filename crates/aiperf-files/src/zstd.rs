@@ -41,6 +41,11 @@ impl<R: BufRead> Zstd<R> {
                         return Err(io::ErrorKind::UnexpectedEof.into());
                     }
                 }
+                // The first frame was told by its magic number.
+                Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::BadMagicNumber(_))) => {
+                    let problem = "something stands behind its zstd data that is none; was it appended?";
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
+                }
                 Err(error) => return Err(io::Error::new(io::ErrorKind::InvalidData, error)),
             }
         }

@@ -152,6 +152,7 @@ impl First {
             return;
         }
         self.rows += 1;
+        let has_no_source = row.problems.iter().any(|problem| problem.kind == Kind::NoSource);
         for problem in std::mem::take(&mut row.problems) {
             self.findings.add(problem.kind, line, || problem.told);
         }
@@ -160,10 +161,10 @@ impl First {
         }
         self.isl.add(row.input.unwrap_or(0));
         self.osl.add(row.output.unwrap_or(0));
-        if row.input.is_none() {
+        if row.input.is_none() && !row.is_input_wrong && !has_no_source {
             self.findings.add(Kind::NoLength, line, String::new);
         }
-        if row.output.is_none() {
+        if row.output.is_none() && !row.is_output_wrong {
             self.findings.add(Kind::NoOutput, line, String::new);
         }
         if !row.ids.is_empty() {
@@ -242,11 +243,6 @@ impl First {
     }
 
     fn finish(mut self, second: &Second) -> Analysis {
-        if self.findings.get(Kind::NoLength).is_some_and(|f| f.count == self.rows)
-            && self.findings.get(Kind::NoSource).is_some_and(|f| f.count == self.rows)
-        {
-            self.findings.remove(Kind::NoLength);
-        }
         let line_of = |kind| self.findings.get(kind).map(|finding| finding.lines[0]);
         if let Some((size, fit)) = self.fits.better()
             && let Some(line) = line_of(Kind::TooManyIds).or_else(|| line_of(Kind::FewIds))

@@ -203,10 +203,6 @@ impl Findings {
         }
     }
 
-    pub(crate) fn remove(&mut self, kind: Kind) {
-        self.by_kind.remove(&kind);
-    }
-
     pub(crate) fn get(&self, kind: Kind) -> Option<&Finding> {
         self.by_kind.get(&kind)
     }

@@ -36,6 +36,12 @@ pub enum ReadError {
         /// What is wrong with it.
         why: String,
     },
+    /// It has no line that is not blank.
+    #[error("'{}' holds no rows", path.display())]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
     /// Somebody writes it.
     #[error("'{}' was changed while it was read", path.display())]
     Changed {

@@ -32,6 +32,9 @@ const KEYS: [&str; 13] = [
     "extra",
     "type",
 ];
+/// Which of them are numbers and texts, or lists of numbers: what is wrong with one shows when it is read.
+const IS_PLAIN: [bool; 13] =
+    [true, true, false, false, true, true, true, true, true, true, false, false, true];
 /// How many of them say what is sent.
 const SOURCES: usize = 4;
 
@@ -54,6 +57,10 @@ pub struct Row {
     pub is_numbered: bool,
     /// It holds a whole request: messages or a body.
     pub is_whole: bool,
+    /// Its `input_length` is there, and no length.
+    pub is_input_wrong: bool,
+    /// The same of `output_length`.
+    pub is_output_wrong: bool,
     /// What a replay would not take, or would take for something else.
     pub problems: Vec<Problem>,
     /// Keys that mean nothing.
@@ -82,15 +89,27 @@ impl Row {
             }
             Cow::Borrowed(_) => Err(error),
         });
-        let given = given.map_err(|e| {
+        let told = |e: serde_json::Error| {
             format!("column {}: {}", e.column(), for_terminal(without_place(&e.to_string()), 120))
-        })?;
+        };
+        let (given, is_readable) = given.map_err(told)?;
+        if !is_readable {
+            // As a replay reads it, which takes the whole row as values.
+            let whole = |text: &str| serde_json::from_str::<Value>(text);
+            whole(text)
+                .or_else(|error| match with_named_delays(text) {
+                    Cow::Owned(named) => whole(&named).map_err(|_| error),
+                    Cow::Borrowed(_) => Err(error),
+                })
+                .map_err(told)?;
+        }
         self.check(given);
         Ok(())
     }
 
-    /// Reads the object; which keys were there, as [`Self::check`] takes them.
-    fn fields(&mut self, text: &str) -> Result<u32, serde_json::Error> {
+    /// Reads the object; which keys were there, as [`Self::check`] takes them, and whether all that is looked at from outside here can
+    /// be read: a number beyond all floats cannot.
+    fn fields(&mut self, text: &str) -> Result<(u32, bool), serde_json::Error> {
         let mut json = serde_json::Deserializer::from_str(text);
         let given = json.deserialize_any(Fields(self))?;
         json.end().map(|()| given)
@@ -110,13 +129,16 @@ impl Row {
         let key = KEYS[at];
         let value = || serde_json::from_str::<Value>(raw).unwrap_or(Value::Null);
         let problem = match key {
-            "input_length" | "output_length" => match length(raw) {
-                Some(length) => {
-                    *(if key == "input_length" { &mut self.input } else { &mut self.output }) = Some(length);
-                    None
-                }
-                None => Some("a whole number above 0"),
-            },
+            "input_length" | "output_length" => {
+                let (into, is_wrong) = if key == "input_length" {
+                    (&mut self.input, &mut self.is_input_wrong)
+                } else {
+                    (&mut self.output, &mut self.is_output_wrong)
+                };
+                *into = length(raw);
+                *is_wrong = into.is_none();
+                is_wrong.then_some("a whole number above 0")
+            }
             "hash_ids" => match ids(raw, &mut self.ids) {
                 Ok(true) => {
                     self.tell(Kind::NegativeIds, format!("hash_ids {}", shown(raw)));
@@ -229,17 +251,20 @@ struct Fields<'r>(&'r mut Row);
 struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
 impl<'de> Visitor<'de> for Fields<'_> {
-    type Value = u32;
+    type Value = (u32, bool);
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("a JSON object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<u32, A::Error> {
-        let (mut last, mut twice) = ([None::<&'de RawValue>; KEYS.len()], None);
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let (mut last, mut twice, mut is_readable) = ([None::<&'de RawValue>; KEYS.len()], None, true);
         while let Some(Key(key)) = map.next_key::<Key<'de>>()? {
-            let raw = map.next_value()?;
-            let Some(at) = KEYS.iter().position(|k| *k == key) else {
+            let raw: &'de RawValue = map.next_value()?;
+            let at = KEYS.iter().position(|k| *k == key);
+            is_readable &=
+                at.is_some_and(|at| IS_PLAIN[at]) || serde_json::from_str::<Value>(raw.get()).is_ok();
+            let Some(at) = at else {
                 self.0.unknown.push(key.into_owned());
                 continue;
             };
@@ -257,7 +282,7 @@ impl<'de> Visitor<'de> for Fields<'_> {
         if let Some(key) = twice {
             self.0.tell(Kind::DoubleKey, format!("'{key}' is there more than once; the last one counts"));
         }
-        Ok(given)
+        Ok((given, is_readable))
     }
 }
 
@@ -402,6 +427,23 @@ mod tests {
             assert_eq!(told(line), [(kind, words.to_owned())], "{line}");
         }
         assert_eq!(told(r#"{"input_length":5,"group_id":3,"is_restart":true,"turn":1}"#), []);
+    }
+
+    #[test]
+    fn what_a_replay_cannot_read_is_no_row() {
+        let deep = "[".repeat(200) + &"]".repeat(200);
+        for line in [
+            r#"{"input_length":5,"extra":{"a":1e999}}"#,
+            r#"{"input_length":5,"mood":-1e999}"#,
+            r#"{"input_length":5,"mood":[1e999],"mood":1}"#,
+            r#"{"payload":{"a":1e999}}"#,
+            &format!("{{\"input_length\":5,\"mood\":{deep}}}"),
+        ] {
+            let read = Row::default().read(line.as_bytes());
+            let why = read.expect_err("a replay does not take it");
+            assert!(why.contains("number out of range") || why.contains("recursion limit"), "{why}");
+        }
+        assert_eq!(told(r#"{"input_length":5,"extra":{"delay":1e999},"mood":{"delay":NaN}}"#), []);
     }
 
     #[test]

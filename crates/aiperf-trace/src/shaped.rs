@@ -117,6 +117,16 @@ struct Kept {
 }
 
 impl Lengths {
+    /// What the mean will be, about: lengths below 0 are drawn again, and those above the longest are cut.
+    pub fn expected(&self) -> f64 {
+        let mean = match self.form {
+            // Half of a normal distribution has this mean at least.
+            Form::Normal => self.mean.max(self.stddev * std::f64::consts::FRAC_2_PI.sqrt()),
+            Form::LogNormal => self.mean,
+        };
+        mean.min(self.max as f64)
+    }
+
     fn draw(&self, draws: &mut Draws) -> u64 {
         let length = match self.form {
             Form::Normal => draws.normal_length(self.mean, self.stddev),
@@ -130,6 +140,15 @@ impl Lengths {
 }
 
 impl Shape {
+    /// How many block ids the rows will have, and bytes all will be, about.
+    pub fn expected(&self) -> (f64, f64) {
+        let rows = self.rows as f64;
+        let ids = rows * (self.isl.expected() / self.block_size as f64).max(1.0);
+        let digits = (ids * (1.0 - self.hit_rate)).max(10.0).log10();
+        // An id is followed by a comma and a blank; the rest of a row is names and short numbers.
+        (ids, ids * (digits + 2.0) + rows * 80.0)
+    }
+
     /// Writes the rows, one a line.
     pub fn write(&self, out: &mut impl Write) -> io::Result<Made> {
         let key = Key::new(self.seed);
@@ -249,6 +268,27 @@ mod tests {
             depth: 6,
             hit_rate: 0.5,
             seed: 42,
+        }
+    }
+
+    #[test]
+    fn the_size_is_known_beforehand() {
+        for (mean, stddev, block_size) in
+            [(2000.0, 600.0, 64), (2000.0, 0.0, 1), (40.0, 10.0, 512), (10.0, 900.0, 4)]
+        {
+            for form in [Form::Normal, Form::LogNormal] {
+                let isl = Lengths { mean, stddev, max: 4000, form };
+                // Of few long texts a mean tells little.
+                if form == Form::LogNormal && stddev > mean {
+                    continue;
+                }
+                let shape = Shape { isl, block_size, rows: 500, ..shape() };
+                let (ids, bytes) = shape.expected();
+                let (text, made) = written(&shape);
+                let near = |expected: f64, found: f64| (0.8..1.25).contains(&(found / expected));
+                assert!(near(ids, made.blocks as f64), "{ids} {} {shape:?}", made.blocks);
+                assert!(near(bytes, text.len() as f64), "{bytes} {} {shape:?}", text.len());
+            }
         }
     }
 

@@ -18,7 +18,7 @@ pub(crate) fn command() -> Command {
         .about("Check a file that a benchmark reads: every line of a Mooncake trace")
         .after_help(
             "'aiperf analyze-trace' tells more: what would be taken, but not for what is meant.\n\
-             Exit codes: 0 every line is good, 1 some are not, 2 the file could not be read.",
+             Exit codes: 0 every line is good, 1 some are not, 2 the file could not be read, or holds no rows.",
         )
         .arg(
             Arg::new("target")
@@ -44,13 +44,23 @@ pub(crate) fn command() -> Command {
                 .value_parser(value_parser!(PathBuf))
                 .help("The same by name"),
         )
+        .arg(
+            Arg::new("block-size")
+                .long("block-size")
+                .alias("block_size")
+                .value_name("TOKENS")
+                .default_value("512")
+                .value_parser(value_parser!(u64).range(1..=1 << 27))
+                .help("Tokens of a block, as --isl-block-size gives it to a replay"),
+        )
 }
 
 /// Checks the file.
 pub(crate) fn run(matches: &ArgMatches) -> Exit {
     let of = |name| matches.get_one::<PathBuf>(name);
     let Some(file) = of("file").or_else(|| of("input")) else { return Exit(USAGE) };
-    let found = match validate(file, MOST) {
+    let block_size = matches.get_one("block-size").copied().unwrap_or(512);
+    let found = match validate(file, block_size, MOST) {
         Ok(found) => found,
         Err(error) => {
             output::fail(&error);

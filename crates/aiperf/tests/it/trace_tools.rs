@@ -106,6 +106,39 @@ fn what_cannot_be_analyzed() {
 }
 
 #[test]
+fn a_wrong_length_is_no_row_with_a_text() {
+    let run = |file: &str| {
+        let done = Run::new("analyze-trace t.jsonl -f json").file("t.jsonl", file).run().expect_exit(0);
+        let report: Value = serde_json::from_str(&done.stdout).expect("JSON");
+        let found = report["findings"].as_array().expect("a list").clone();
+        found.iter().map(|f| f["name"].as_str().expect("a name").to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(run("{\"input_length\":-5,\"output_length\":1}\n"), ["wrong_fields"]);
+    assert_eq!(run("{\"input_length\":5,\"output_length\":\"x\"}\n"), ["wrong_fields"]);
+    assert_eq!(
+        run("{\"text_input\":\"a\",\"output_length\":1}\n{\"output_length\":1}\n"),
+        ["no_source", "no_length"]
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn a_pipe_that_nobody_writes_into_is_refused() {
+    for args in [
+        "analyze-trace ff",
+        "validate mooncake-trace --input ff",
+        "profile --url sim:// --ui none --tokenizer builtin --model m --request-count 1 --input-file ff",
+    ] {
+        Run::new(args)
+            .file("t.jsonl", sound())
+            .script("mkfifo ff && timeout 60 \"$0\" \"$@\"")
+            .run()
+            .expect_exit(2)
+            .says(&["ff: is not a regular file"]);
+    }
+}
+
+#[test]
 fn rows_are_validated() {
     let run = |file: &str| Run::new("validate mooncake-trace --input t.jsonl").file("t.jsonl", file).run();
     run(&sound()).expect_exit(0).shows(&["Validation passed: 3 rows are Mooncake-compatible."]);
@@ -120,6 +153,15 @@ fn rows_are_validated() {
     run("no\n").expect_exit(1).says(&["'t.jsonl' has 1 bad line:"]);
     run(&"no\n".repeat(10)).expect_exit(1).says(&["'t.jsonl' has 10 bad lines:"]);
     run(&"no\n".repeat(20)).expect_exit(1).says(&["10 bad lines, and was given up there"]);
+    run("").expect_exit(2).says(&["error: 't.jsonl' holds no rows"]);
+    run("{\"input_length\":5,\"extra\":{\"a\":1e999}}\n")
+        .expect_exit(1)
+        .says(&["line 1: column", "number out of range"]);
+    let blocks = "{\"input_length\":64,\"hash_ids\":[1,2,3,4]}\n";
+    run(blocks)
+        .expect_exit(1)
+        .says(&["line 1: 4 blocks of 512 tokens are more than a prompt of 64 tokens holds", "--block-size"]);
+    Run::new("validate mooncake-trace t.jsonl --block-size 16").file("t.jsonl", blocks).run().expect_exit(0);
     Run::new("validate mooncake-trace none.jsonl").run().expect_exit(2).says(&["none.jsonl: No such file"]);
     Run::new("validate bailian none.jsonl").run().expect_exit(2).says(&["mooncake-trace"]);
 }
