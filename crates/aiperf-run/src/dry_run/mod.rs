@@ -124,7 +124,12 @@ fn notes_of(
     let has_turns = told.is_some_and(|told| told.later_turns > 0);
     let at_once = phase.concurrency.is_none_or(|places| places > 1);
     let name = &phase.name;
-    if has_turns && (matches!(starts, Starts::Ticks) || (walked.is_cut && at_once)) {
+    if has_turns && walked.is_cut && matches!(starts, Starts::Schedule(_)) {
+        notes.push(format!(
+            "phase {name}: turns are taken at their planned times here; in the run one waits for the answer before it, which decides what \
+             the last request is"
+        ));
+    } else if has_turns && (matches!(starts, Starts::Ticks) || (walked.is_cut && at_once)) {
         notes.push(format!(
             "phase {name}: sessions are taken one after the other here; in the run they overlap, and answers decide how many of them \
              have begun when the last request is sent"

@@ -194,28 +194,47 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// At the workload's own times.
+    /// At the workload's own times, in their order. No turn comes before the one in front of it; one that is planned behind an answer comes
+    /// as if that took no time.
     fn schedule<L: Looker>(
         &self,
         look: &mut L,
         schedule: &FixedSchedule,
         sent: &mut Sent<'_>,
     ) -> Result<(), RunError> {
-        for (session, entry) in (0..).zip(schedule.entries()) {
-            if sent.is_over() || !self.window.has_arrival(session, entry.offset_ns) {
-                break;
-            }
-            let mut talk = look.begin(session)?;
-            sent.turn(look, (session, &mut talk), 0, Some(entry.offset_ns))?;
-            for turn in 1..L::turns(&talk) {
-                let (own_ns, delay_ns) = L::times(&talk, turn);
-                let is_planned = !matches!((own_ns, delay_ns), (None, _) | (Some(0), Some(_)));
-                let at_ns = is_planned.then(|| schedule.later_ns(0, own_ns, delay_ns, 0));
-                if sent.is_over() || at_ns.is_some_and(|at_ns| !self.is_in_time(at_ns)) {
-                    break;
+        let mut starts = (0..).zip(schedule.entries()).map(|(session, entry)| (session, entry.offset_ns));
+        let mut next_start = starts.next();
+        // The turn that each session sends next: when, and whether that is planned.
+        let mut due = BinaryHeap::<Reverse<(u64, u64, usize, bool)>>::new();
+        let mut talks: BTreeMap<u64, L::Talk> = BTreeMap::new();
+        while !sent.is_over() {
+            let first = due.peek().map(|Reverse((at_ns, ..))| *at_ns);
+            if let Some((session, at_ns)) =
+                next_start.filter(|(_, at_ns)| first.is_none_or(|first| *at_ns <= first))
+            {
+                next_start = starts.next();
+                if !self.window.has_arrival(session, at_ns) {
+                    next_start = None;
+                    continue;
                 }
-                sent.turn(look, (session, &mut talk), turn, at_ns)?;
+                talks.insert(session, look.begin(session)?);
+                due.push(Reverse((at_ns, session, 0, true)));
+                continue;
             }
+            let Some(Reverse((at_ns, session, turn, is_planned))) = due.pop() else { break };
+            let Some(talk) = talks.get_mut(&session) else { continue };
+            sent.turn(look, (session, talk), turn, is_planned.then_some(at_ns))?;
+            let next = turn + 1;
+            if next < L::turns(talk) {
+                let (own_ns, delay_ns) = L::times(talk, next);
+                let is_planned = !matches!((own_ns, delay_ns), (None, _) | (Some(0), Some(_)));
+                let next_ns = schedule.later_ns(0, own_ns, delay_ns, at_ns);
+                if !is_planned || self.is_in_time(next_ns) {
+                    due.push(Reverse((next_ns, session, next, is_planned)));
+                    continue;
+                }
+            }
+            talks.remove(&session);
         }
         Ok(())
     }
@@ -365,8 +384,13 @@ mod tests {
         let plan = PhasePlan::new("profiling", PhaseKind::Profiling, pacing);
         let starts = Starts::Schedule(Arc::new(schedule));
         let (seen, walked) = walk(&plan, &starts, 3);
-        assert_eq!(seen[..3], [(0, 0, Some(0)), (0, 1, Some(4 * S)), (0, 2, None)]);
+        let later = [0, 1, 2].map(|session| (session, 1, Some(4 * S)));
+        assert_eq!(seen[..3], [(0, 0, Some(0)), (1, 0, Some(S)), (2, 0, Some(3 * S))]);
+        assert_eq!(seen[3..6], later);
+        assert_eq!(seen[6..], [0, 1, 2].map(|session| (session, 2, None)));
         assert_eq!((seen.len(), walked.bound, walked.sessions), (9, Bound::Exact, 3));
+        let cut = PhasePlan { requests: Some(4), ..plan.clone() };
+        assert_eq!(walk(&cut, &starts, 3).0, seen[..4], "a cap cuts what is last");
         let timed = PhasePlan { duration_ns: Some(3 * S), ..plan };
         let (seen, _) = walk(&timed, &starts, 3);
         assert_eq!(seen, [(0, 0, Some(0)), (1, 0, Some(S))], "what comes later is not sent");
