@@ -1,6 +1,7 @@
 //! From texts and nodes of a file to values of an option's kind. Flags and environment give texts, files give nodes;
 //! both end in the same [`Value`], so what a value means does not depend on where it was written.
 
+use aiperf_core::headers::is_token;
 use aiperf_core::plan::{LengthPlan, RatePoint};
 use aiperf_core::secret::redact_url_list;
 use aiperf_core::text::{for_terminal, nearest};
@@ -374,11 +375,6 @@ fn header(row: &Row, name: &str, value: &str) -> Result<(String, String), Troubl
         });
     }
     Ok((name.to_owned(), value.to_owned()))
-}
-
-/// A header name by RFC 9110, 5.6.2.
-pub(crate) fn is_token(name: &str) -> bool {
-    !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
 }
 
 #[cfg(test)]

@@ -92,9 +92,14 @@ pub struct Turn {
     pub resets: bool,
     /// Merged into the body last.
     pub extra: Map<String, Value>,
+    /// Headers of this request alone, names and values.
+    pub headers: TurnHeaders,
     /// Lengths, when the turn was made to one.
     pub length: Option<TurnLength>,
 }
+
+/// Headers of one request beside those of all: names and values, in their order.
+pub type TurnHeaders = Vec<(String, String)>;
 
 /// A name for some of a turn's texts.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,6 +7,7 @@
 
 pub mod conversation;
 pub mod exchange;
+pub mod headers;
 pub mod outcome;
 pub mod plan;
 pub mod rows;

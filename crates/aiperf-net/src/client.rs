@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use aiperf_core::conversation::TurnHeaders;
 use aiperf_core::exchange::Exchange;
 use aiperf_core::outcome::{CancelReason, Disposition, Failure, FailureKind, Stage};
 use aiperf_core::plan::{ConnectionReuse, EndpointKind, EndpointPlan, HttpVersion};
@@ -188,9 +189,16 @@ impl Client {
         self
     }
 
-    /// Names and values of the headers of a request as they are sent, secrets included, without Host and Content-Length.
-    pub fn request_headers(&self, request_id: Uuid, correlation_id: &SessionId) -> Vec<(String, String)> {
-        self.template.listed(request_id, correlation_id)
+    /// Names and values of the headers of a request as they are sent, secrets included, without Host and Content-Length; `own` are those
+    /// that it has alone.
+    pub fn request_headers(
+        &self,
+        request_id: Uuid,
+        correlation_id: &SessionId,
+        own: &TurnHeaders,
+    ) -> Vec<(String, String)> {
+        let with = self.template.with(own);
+        with.as_ref().unwrap_or(&self.template).listed(request_id, correlation_id)
     }
 
     /// All of them, of a request with a body of `body_len` bytes.
@@ -198,9 +206,11 @@ impl Client {
         &self,
         request_id: Uuid,
         correlation_id: &SessionId,
+        own: &TurnHeaders,
         body_len: u64,
     ) -> Vec<(String, String)> {
-        self.template.sent(request_id, correlation_id, body_len)
+        let with = self.template.with(own);
+        with.as_ref().unwrap_or(&self.template).sent(request_id, correlation_id, body_len)
     }
 
     /// Sends `out` and waits for the whole answer, a limit, or `cancel`, whichever is first. Never fails: what went wrong is
@@ -211,7 +221,9 @@ impl Client {
     /// fresh one, once, unless the plan says otherwise. Nothing else is ever sent twice.
     pub async fn exchange(&self, mut out: Outgoing, cancel: impl Future<Output = CancelReason>) -> Exchange {
         let start_ns = mono_ns();
-        let expected = self.template.size(out.body.len(), &out.correlation_id);
+        let template = self.template_of(&out);
+        let template = template.as_deref().unwrap_or(&self.template);
+        let expected = template.size(out.body.len(), &out.correlation_id);
         let mut seen = Seen::new(start_ns, expected, self.keep_headers);
         seen.body_len = out.body.len() as u64;
         let limits = self.limits_of(&mut out, &mut seen);
@@ -219,9 +231,9 @@ impl Client {
         let end = {
             let attempt = pin!(async {
                 match &self.two {
-                    None => self.attempt(&out, &mut seen).await,
+                    None => self.attempt(template, &out, &mut seen).await,
                     // Larger than all the rest, and only with those who need it.
-                    Some(two) => Box::pin(self.attempt_two(two, &out, &mut seen)).await,
+                    Some(two) => Box::pin(self.attempt_two(two, template, &out, &mut seen)).await,
                 }
             });
             let cut = poll_fn(|cx| cut.as_mut().map_or(Poll::Pending, |cut| cut.as_mut().poll(cx)));
@@ -318,7 +330,17 @@ impl Client {
         self.counters.set(counters);
     }
 
-    async fn attempt(&self, out: &Outgoing, seen: &mut Seen) -> Result<(), Failure> {
+    /// What makes the request, where that has headers of its own.
+    fn template_of(&self, out: &Outgoing) -> Option<Box<RequestTemplate>> {
+        self.template.with(out.headers.as_ref()?).map(Box::new)
+    }
+
+    async fn attempt(
+        &self,
+        template: &RequestTemplate,
+        out: &Outgoing,
+        seen: &mut Seen,
+    ) -> Result<(), Failure> {
         loop {
             let kept = if seen.exchange.resent { None } else { self.checkout(out) };
             seen.exchange.reused = kept.is_some();
@@ -330,7 +352,7 @@ impl Client {
             seen.carry(Some(Carrier::Socket(Rc::clone(&connection.socket))));
             seen.note_addresses(&connection.socket);
             let method = if self.gets { Method::GET } else { Method::POST };
-            let head = self.template.head(&method, out.body.len(), out.request_id, &out.correlation_id);
+            let head = template.head(&method, out.body.len(), out.request_id, &out.correlation_id);
             let request = Unsent::new(head, out.body.clone());
             // Now, for it may be dropped before it comes to its end.
             let reused = u64::from(seen.exchange.reused);

@@ -25,8 +25,6 @@ const REQUEST_ID: &str = "X-Request-ID";
 const AFFINITY: &str = "X-Session-Affinity";
 const CONTENT_LENGTH: &str = "Content-Length";
 const PROXY_AUTHORIZATION: &str = "Proxy-Authorization";
-/// Headers that frame the message: a user's value would break it.
-const RESERVED: [&str; 3] = ["content-length", "transfer-encoding", "te"];
 
 /// Headers that are about a connection of HTTP/1.1, and must not stand in a request of HTTP/2 (RFC 9113, 8.2.2). The host is in
 /// the request's own authority.
@@ -68,6 +66,10 @@ pub(crate) struct RequestTemplate {
     list: Vec<(String, Fill)>,
     /// Size of the head without the digits of the length.
     head_len: u64,
+    /// What stands in the request line.
+    target: String,
+    /// It is for HTTP/2.
+    is_two: bool,
 }
 
 impl RequestTemplate {
@@ -88,6 +90,10 @@ impl RequestTemplate {
         if let Some(value) = proxy.and_then(|p| p.authorization.clone()).filter(|_| !given) {
             list.insert(1, (PROXY_AUTHORIZATION.to_owned(), Fill::Fixed(value)));
         }
+        Self::made(uri, target, list)
+    }
+
+    fn made(uri: Uri, target: String, list: Vec<(String, Fill)>) -> Result<Self, NetError> {
         let mut headers = HeaderMap::with_capacity(list.len());
         let mut fills = Vec::new();
         let mut head_len = ("POST  HTTP/1.1\r\n".len() + target.len() + "\r\n".len()) as u64;
@@ -109,7 +115,31 @@ impl RequestTemplate {
             }
         }
         let pieces = pieces(&target, &list);
-        Ok(Self { uri, headers, fills, pieces, list, head_len })
+        Ok(Self { uri, headers, fills, pieces, list, head_len, target, is_two: false })
+    }
+
+    /// The template of a request with `headers` of its own, behind the user's: one of a name that is there already takes its place.
+    /// `None` where one cannot be sent, and without any.
+    pub(crate) fn with(&self, headers: &[(String, String)]) -> Option<Self> {
+        if headers.is_empty() {
+            return None;
+        }
+        let mut list = self.list.clone();
+        for (name, value) in headers {
+            let fill = fixed(name, value).ok()?;
+            let is_same = |(other, _): &(String, Fill)| other.eq_ignore_ascii_case(name);
+            if let Some(at) = list.iter().position(is_same) {
+                // Ids and lengths stay what they are.
+                if matches!(list[at].1, Fill::Fixed(_)) {
+                    list[at].1 = fill;
+                }
+            } else {
+                let accept = list.iter().position(|(name, _)| name == "Accept").unwrap_or(list.len());
+                list.insert(accept, (name.clone(), fill));
+            }
+        }
+        let made = Self::made(self.uri.clone(), self.target.clone(), list).ok()?;
+        Some(if self.is_two { made.for_http2(self.uri.clone()) } else { made })
     }
 
     /// The head of a request with a body of `body_len` bytes, as it goes over HTTP/1.1.
@@ -167,6 +197,7 @@ impl RequestTemplate {
         let kept = kept.filter_map(|(name, value)| Some((name?, value)));
         self.headers = kept.filter(|(name, _)| !NOT_IN_HTTP2.contains(&name.as_str())).collect();
         self.uri = uri;
+        self.is_two = true;
         self
     }
 
@@ -247,7 +278,7 @@ fn list(plan: &EndpointPlan, url: &BaseUrl) -> Result<Vec<(String, Fill)>, NetEr
         set("Content-Type", fixed("Content-Type", "application/json")?);
     }
     for (name, value) in &plan.headers {
-        if RESERVED.iter().any(|r| r.eq_ignore_ascii_case(name)) {
+        if aiperf_core::headers::is_framing(name) {
             return Err(NetError::HeaderReserved { name: name.clone() });
         }
         set(name, fixed(name, value.expose())?);
@@ -414,6 +445,37 @@ mod tests {
         let sent: Vec<&str> = request.headers().keys().map(HeaderName::as_str).collect();
         let listed: Vec<String> = names(&t).iter().map(|n| n.to_ascii_lowercase()).collect();
         assert_eq!(sent, listed, "the map keeps the order");
+    }
+
+    #[test]
+    fn a_request_s_own_headers_stand_behind_the_user_s() {
+        let t = template(|p| p.headers = vec![("X-Own".into(), Secret::new("1"))], "http://h")
+            .expect("a template");
+        let own = |headers: &[(&str, &str)]| {
+            let headers: Vec<_> = headers.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
+            t.with(&headers)
+        };
+        assert!(own(&[]).is_none() && own(&[("a b", "1")]).is_none() && own(&[("a", "1\n2")]).is_none());
+        let with =
+            own(&[("X-Turn", "a"), ("x-own", "2"), ("X-Correlation-ID", "mine"), ("accept", "text/plain")])
+                .expect("they can be sent");
+        let added: Vec<_> = names(&with).into_iter().filter(|name| !names(&t).contains(name)).collect();
+        assert_eq!(added, ["X-Turn"]);
+        let place = |name: &str| names(&with).iter().position(|n| *n == name);
+        assert_eq!(place("X-Own").map(|at| at + 1), place("X-Turn"));
+        assert_eq!((value(&with, "x-own"), value(&with, "accept")), ("2".into(), "text/plain".into()));
+        assert_eq!(value(&with, "x-correlation-id"), value(&t, "x-correlation-id"));
+        let session = SessionId::from(Uuid::from_random(2));
+        let head = with.head(&Method::POST, 2, Uuid::from_random(1), &session);
+        assert!(
+            String::from_utf8_lossy(&head).contains("\r\nX-Own: 2\r\nX-Turn: a\r\nAccept: text/plain\r\n")
+        );
+        assert_eq!(head.len() as u64 + 2, with.size(2, &session));
+        let two = t.for_http2(Uri::from_static("http://h/v1/x"));
+        let two = two.with(&[("X-Turn".to_owned(), "a".to_owned())]).expect("it can be sent");
+        let request = two.request(&Bytes::new(), Uuid::from_random(1), &session);
+        assert_eq!(request.headers()["x-turn"], "a");
+        assert!(!request.headers().contains_key("host") && request.uri().host() == Some("h"));
     }
 
     #[test]

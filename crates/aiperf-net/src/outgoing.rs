@@ -3,7 +3,9 @@
 use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
+use std::sync::Arc;
 
+use aiperf_core::conversation::TurnHeaders;
 use aiperf_core::ticket::{SessionId, Uuid};
 use bytes::Bytes;
 
@@ -23,6 +25,8 @@ pub struct Outgoing {
     pub sticky: Option<Rc<Sticky>>,
     /// Drop the request on purpose, this long after the last of its bytes was handed to the kernel.
     pub cancel_after_ns: Option<u64>,
+    /// Headers of this request alone.
+    pub headers: Option<Arc<TurnHeaders>>,
     /// Called once, when the first content of a streamed answer has been read: text, reasoning or part of a tool call. Not
     /// called for an answer that is no stream, nor for one without content.
     pub first_content: Option<Box<dyn FnOnce()>>,
@@ -37,6 +41,7 @@ impl Outgoing {
             correlation_id: correlation_id.into(),
             sticky: None,
             cancel_after_ns: None,
+            headers: None,
             first_content: None,
         }
     }
@@ -44,13 +49,15 @@ impl Outgoing {
 
 impl fmt::Debug for Outgoing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { body, request_id, correlation_id, sticky, cancel_after_ns, first_content } = self;
+        let Self { body, request_id, correlation_id, sticky, cancel_after_ns, headers, first_content } = self;
         f.debug_struct("Outgoing")
             .field("body", &body.len())
             .field("request_id", request_id)
             .field("correlation_id", correlation_id)
             .field("sticky", &sticky.is_some())
             .field("cancel_after_ns", cancel_after_ns)
+            // A key may be among them.
+            .field("headers", &headers.as_ref().map_or(0, |own| own.len()))
             .field("first_content", &first_content.is_some())
             .finish()
     }

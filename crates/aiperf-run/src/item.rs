@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use aiperf_core::conversation::TurnHeaders;
 use aiperf_core::exchange::Exchange;
 use aiperf_core::ticket::Ticket;
 use aiperf_net::Answer;
@@ -46,6 +47,8 @@ pub(crate) struct TurnFacts {
     pub images: u64,
     /// Position of its model in the plan's list.
     pub model: u16,
+    /// Headers that it has alone.
+    pub headers: TurnHeaders,
     /// It is part of a conversation: what was said before went in front of it.
     pub is_part: bool,
     /// A later turn says again what was said and heard.
@@ -64,6 +67,7 @@ impl TurnFacts {
             results: turn.results,
             images: prepared.images(number),
             model: turn.model,
+            headers: turn.headers.as_deref().cloned().unwrap_or_default(),
             is_part: turn.list.is_some(),
             is_remembered: prepared.is_remembered(number),
         }

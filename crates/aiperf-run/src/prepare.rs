@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use aiperf_core::conversation::{ContextMode, Conversation, TurnLength};
+use aiperf_core::conversation::{ContextMode, Conversation, TurnHeaders, TurnLength};
 use aiperf_core::plan::{EndpointKind, PhaseKind, Plan};
 use aiperf_core::text::for_terminal;
 use aiperf_data::{Sampler, Visit, Workload};
@@ -63,6 +63,8 @@ pub(crate) struct PreparedTurn {
     pub images: u32,
     /// Position of its model in the plan's list.
     pub model: u16,
+    /// Headers that it has alone.
+    pub headers: Option<Arc<TurnHeaders>>,
     /// What was said before it is forgotten.
     pub resets: bool,
     /// Think time after the turn before it.
@@ -284,6 +286,7 @@ impl Composer {
             results: self.setup.endpoint.expected_results(turn),
             images,
             model: self.setup.models.iter().position(|m| *m == turn.model).unwrap_or(0) as u16,
+            headers: (!turn.headers.is_empty()).then(|| Arc::new(turn.headers.clone())),
             resets: turn.resets,
             delay_ns: turn.delay_ns,
             at_ns: turn.at_ns,

@@ -314,6 +314,7 @@ impl Reader {
             facts: &facts,
             values: &values,
             failure: answer.failure.as_ref(),
+            headers: &turn.headers,
             body: &body,
         };
         self.files.add(&line, sender);

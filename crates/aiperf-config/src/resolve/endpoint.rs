@@ -12,8 +12,8 @@ use crate::environment::{ip_version, verify_tls};
 use crate::error::ConfigError;
 use crate::options::Id;
 use crate::row::{Kind, row_of};
-use crate::value::is_token;
 use crate::yaml::read_bounded;
+use aiperf_core::headers::is_token;
 
 /// Largest file that is taken for a key.
 const MAX_KEY_BYTES: u64 = 64 << 10;

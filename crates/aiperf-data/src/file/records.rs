@@ -503,6 +503,7 @@ impl RecordFile {
             at_ns: row.at_ns.filter(|_| !self.ignore_timestamps),
             resets: row.resets,
             extra: row.extra,
+            headers: row.headers,
             length,
         })
     }

@@ -5,7 +5,8 @@
 
 use std::borrow::Cow;
 
-use aiperf_core::conversation::{Media, TextGroup};
+use aiperf_core::conversation::{Media, TextGroup, TurnHeaders};
+use aiperf_core::headers::{is_own_name, is_value};
 use aiperf_core::text::without_place;
 use aiperf_trace::{is_endless_delay, with_named_delays};
 use serde_json::{Map, Value};
@@ -37,6 +38,8 @@ pub(crate) struct Row {
     pub(crate) output_length: Option<u64>,
     /// Merged into the request body.
     pub(crate) extra: Map<String, Value>,
+    /// Headers of its request alone.
+    pub(crate) headers: TurnHeaders,
     /// When to be sent, nanoseconds; 0 is a moment like any other.
     pub(crate) at_ns: Option<u64>,
     /// Think time, nanoseconds.
@@ -94,6 +97,7 @@ impl Row {
                     Value::Object(extra) => row.extra = extra,
                     other => return Err(wrong("extra", "an object", &other)),
                 },
+                "headers" => row.headers = headers(value)?,
                 "type" if value == "single_turn" => {}
                 "type" => return Err(wrong("type", "\"single_turn\"", &value)),
                 _ => row.unknown.push(key),
@@ -112,6 +116,25 @@ impl Row {
         };
         Ok(row)
     }
+}
+
+/// Headers of a request: names with texts.
+fn headers(value: Value) -> Result<TurnHeaders, RowProblem> {
+    let Value::Object(map) = value else {
+        return Err(wrong("headers", "an object of names and texts", &value));
+    };
+    map.into_iter()
+        .map(|(name, value)| {
+            if !is_own_name(&name) {
+                let wanted = "names of headers that a request may choose: not Host, Content-Length, Transfer-Encoding, TE or the ids";
+                return Err(wrong("headers", wanted, &Value::String(name)));
+            }
+            match value {
+                Value::String(text) if is_value(&text) => Ok((name, text)),
+                other => Err(wrong("headers", "texts of one line", &other)),
+            }
+        })
+        .collect()
 }
 
 /// A line as JSON. Pauses that other tools write as `NaN`, `Infinity` or a number beyond all floats, which JSON does not have, are

@@ -54,6 +54,7 @@ impl Client {
     pub(super) async fn attempt_two(
         &self,
         two: &Two,
+        template: &RequestTemplate,
         out: &Outgoing,
         seen: &mut Seen,
     ) -> Result<(), Failure> {
@@ -66,7 +67,7 @@ impl Client {
                 continue;
             }
             self.count(|c| c.reused += u64::from(reused));
-            let head = self.head(out);
+            let head = self.head(template, out);
             let result = lease.shared.exchange(head, out.body.clone(), seen, self.max_response_bytes).await;
             let (failure, again) = match result {
                 Ok(()) => {
@@ -141,8 +142,8 @@ impl Client {
         Box::pin(self.connect(seen, async |wire| Shared::open(wire, &two.server).await)).await
     }
 
-    fn head(&self, out: &Outgoing) -> Request<()> {
-        let mut head = self.template.request(&out.body, out.request_id, &out.correlation_id);
+    fn head(&self, template: &RequestTemplate, out: &Outgoing) -> Request<()> {
+        let mut head = template.request(&out.body, out.request_id, &out.correlation_id);
         if self.gets {
             *head.method_mut() = Method::GET;
         }

@@ -40,7 +40,7 @@ async fn headers_are_kept_when_asked_for() {
     let (e, _) = tokio::join!(exchange(&client), answer_once(&listener, PLAIN.as_bytes()));
     assert_eq!(e.headers.len(), 2);
     assert_eq!(e.headers[0], ("content-type".to_owned(), "application/json".to_owned()));
-    let sent = client.request_headers(Uuid::from_random(1), &Uuid::from_random(2).into());
+    let sent = client.request_headers(Uuid::from_random(1), &Uuid::from_random(2).into(), &Vec::new());
     assert_eq!(sent.first().map(|(n, _)| n.as_str()), Some("User-Agent"));
     assert_eq!(sent.last().map(|(n, _)| n.as_str()), Some("X-Session-Affinity"));
 }

@@ -1,5 +1,6 @@
 //! The files that grow by a line with every request: its record, and the request and its answer as they were.
 
+use aiperf_core::conversation::TurnHeaders;
 use aiperf_core::exchange::Exchange;
 use aiperf_core::outcome::{Failure, Outcome};
 use aiperf_core::plan::{EndpointPlan, ExportLevel, HttpVersion, Plan};
@@ -36,6 +37,8 @@ pub(super) struct Line<'a> {
     pub facts: &'a Facts,
     pub values: &'a RecordValues,
     pub failure: Option<&'a Failure>,
+    /// Headers that the request had alone.
+    pub headers: &'a TurnHeaders,
     /// As it was sent.
     pub body: &'a [u8],
 }
@@ -74,7 +77,12 @@ impl Files {
         let Some(spool) = &mut self.records else { return };
         let Line { ticket, exchange, facts, .. } = *line;
         let headers = sender.filter(|_| self.has_traces).map(|sender| {
-            sender.sent_headers(ticket.request_id, &ticket.correlation_id, exchange.traffic.body_sent)
+            sender.sent_headers(
+                ticket.request_id,
+                &ticket.correlation_id,
+                line.headers,
+                exchange.traffic.body_sent,
+            )
         });
         let trace = headers.as_ref().map(|headers| Trace {
             exchange,
@@ -100,7 +108,7 @@ impl Files {
     fn add_raw(&mut self, line: &Line<'_>, sender: Option<&Client>) {
         let (Some(spool), Some(sender)) = (&mut self.raw, sender) else { return };
         let Line { ticket, exchange, .. } = *line;
-        let sent = sender.request_headers(ticket.request_id, &ticket.correlation_id);
+        let sent = sender.request_headers(ticket.request_id, &ticket.correlation_id, line.headers);
         let sent: Vec<(&str, &str)> = sent.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
         let events;
         let responses = match exchange.status {

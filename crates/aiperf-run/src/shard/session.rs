@@ -220,6 +220,7 @@ impl Shard {
         };
         let mut out = Outgoing::new(body.clone(), ticket.request_id, talk.correlation_id.clone());
         out.sticky.clone_from(&talk.sticky);
+        out.headers.clone_from(&prepared.turns[turn].headers);
         out.cancel_after_ns = part.cancels.and_then(|draw| draw.after_ns(talk.number, ticket.turn.into()));
         let prefill = Rc::new(Cell::new(talk.places.prefill.take()));
         if phase.limits.prefills.is_some() {

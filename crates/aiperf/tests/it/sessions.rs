@@ -294,3 +294,43 @@ fn repeated_conversations_are_told() {
     let done = conversations(&server.url()).args("--request-count 6 --request-rate 100").run().expect_exit(0);
     done.shows(&["asked for 100.00 requests/s"]);
 }
+
+#[test]
+fn a_turn_may_have_headers_of_its_own() {
+    let server = cycling(vec![Reply::chat("a", 1, 1)]);
+    let rows = concat!(
+        r#"{"turns":[{"text":"one","headers":{"X-Tenant":"blue","Authorization":"Bearer row"}},{"text":"two"}]}"#,
+        "\n"
+    );
+    let done = Run::unseeded(&server.url())
+        .file("p.jsonl", rows)
+        .args("--input-file p.jsonl --header X-Tenant:red --request-count 2 --export-level raw")
+        .run()
+        .expect_exit(0);
+    let seen = server.wait_requests(2);
+    let of = |turn: usize, name: &str| {
+        let headers = &seen[turn].headers;
+        headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    };
+    assert_eq!((of(0, "x-tenant"), of(0, "authorization")), (Some("blue"), Some("Bearer row")));
+    assert_eq!((of(1, "x-tenant"), of(1, "authorization")), (Some("red"), None));
+    let raw = done.lines("profile_export_raw.jsonl");
+    let told = |turn: usize| &raw[turn]["request_headers"];
+    assert_eq!((&told(0)["X-Tenant"], &told(0)["Authorization"]), (&json!("blue"), &json!("<redacted>")));
+    assert_eq!((&told(1)["X-Tenant"], &told(1)["Authorization"]), (&json!("red"), &Value::Null));
+
+    let wrong = [
+        (r#""X""#, "an object"),
+        (r#"{"Content-Length":"1"}"#, "Content-Length"),
+        (r#"{"X":"a\nb"}"#, "one line"),
+    ];
+    for (headers, word) in wrong {
+        let row = format!(r#"{{"text":"one","headers":{headers}}}"#);
+        let done = Run::unseeded(&server.url())
+            .file("p.jsonl", row)
+            .args("--input-file p.jsonl")
+            .run()
+            .expect_exit(2);
+        assert!(done.stderr.contains("p.jsonl:1") && done.stderr.contains(word), "{}", done.stderr);
+    }
+}
