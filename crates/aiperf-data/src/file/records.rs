@@ -27,7 +27,7 @@ use super::recorded::Recorded;
 use super::row::Row;
 use super::sample::Sample;
 use super::scan::{LengthsSeen, Scan, SeenRow};
-use super::shaping::{Pauses, Shaping};
+use super::shaping::{Pauses, Shaping, Window};
 use super::source::Source;
 use super::starts::Starts;
 use super::timeline::Timeline;
@@ -278,7 +278,7 @@ impl RecordFile {
         let is_folder = input.is_none();
         let path = input.as_ref().map_or_else(|| set.path.clone(), |input| input.name.clone());
         let paths = if is_folder { files_below(&path, form)? } else { Vec::new() };
-        let begin = |path: &Path| Scan::new(path, form, set, plan.endpoint.kind, marking.is_some());
+        let begin = |path: &Path| Scan::new(path, form, set, plan);
         let (mut source, mut gathered) = (Source::default(), Gathered::default());
         let (mut scan, mut sample) = (begin(&path), Sample::new(set, plan.seed));
         let mut nothing = None;
@@ -351,7 +351,7 @@ impl RecordFile {
             let time = |row: usize| gathered.times[row] - zero_ns;
             let sessions = std::mem::take(&mut scan.grouper).finish(None);
             let is_alone = set.replay.turn_times == TurnTimes::Alone;
-            let sorted = ByStart::of(&sessions, time, in_schedule(plan), is_alone, set.entries);
+            let sorted = ByStart::of(&sessions, time, |ns| Window::of(plan).holds(ns), is_alone, set.entries);
             if sorted.groups.len() == 0 {
                 return Err(DataError::AllOutside { path, rows: source.len() });
             }
@@ -465,7 +465,7 @@ impl RecordFile {
         // What was taken in when it was opened may have been changed since.
         self.shaping
             .shape(self.source.line(row), &mut record)
-            .ok_or_else(|| placed((None, RowProblem::Changed)))?;
+            .map_err(|_| placed((None, RowProblem::Changed)))?;
         Ok(record)
     }
 
@@ -580,20 +580,6 @@ impl RecordFile {
             None => {}
         }
     }
-}
-
-/// Which times of a trace the plan has a schedule for: all of them, unless all of its schedules have the same offsets.
-fn in_schedule(plan: &Plan) -> impl Fn(u64) -> bool + use<> {
-    let windows = plan.phases.iter().filter_map(|phase| match phase.pacing {
-        Pacing::FixedSchedule { start_offset_ns, end_offset_ns, .. } => {
-            Some((start_offset_ns, end_offset_ns))
-        }
-        _ => None,
-    });
-    let mut windows: Vec<_> = windows.collect();
-    windows.dedup();
-    let (start, end) = if let [window] = windows[..] { window } else { (None, None) };
-    move |ns| start.is_none_or(|start| start <= ns) && end.is_none_or(|end| ns <= end)
 }
 
 /// Whether the user's own fields of requests are none of those that the rows say.

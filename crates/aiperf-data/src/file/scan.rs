@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use aiperf_core::conversation::is_query;
-use aiperf_core::plan::{self, EndpointKind, FilePlan, TurnTimes};
+use aiperf_core::plan::{self, EndpointKind, FilePlan, Plan, TurnTimes};
 use aiperf_core::text::for_terminal;
 use aiperf_files::Input;
 use aiperf_trace::Learning;
@@ -18,7 +18,7 @@ use super::ranked::{Fitness, Seen};
 use super::record::{Form, Mode, Record};
 use super::row::{Placed, Row};
 use super::sample::Sample;
-use super::shaping::Shaping;
+use super::shaping::{LeftOut, Shaping, Window};
 use super::starts::Starts;
 use super::timeline::Timeline;
 use super::told::{self, BadRows, LongPause};
@@ -112,11 +112,15 @@ pub(super) struct Scan {
 }
 
 impl Scan {
-    pub(super) fn new(path: &Path, form: Form, set: &FilePlan, api: EndpointKind, is_marked: bool) -> Self {
+    pub(super) fn new(path: &Path, form: Form, set: &FilePlan, plan: &Plan) -> Self {
+        let api = plan.endpoint.kind;
+        // Times of a recording that stands in no order count from its first one, which is not known yet.
+        let counts_later = form.is_verbatim_trace() || set.ignore_timestamps;
+        let window = if counts_later { Window::default() } else { Window::of(plan) };
         Self {
             path: path.to_owned(),
             form,
-            is_marked,
+            is_marked: plan.cache_bust.is_some(),
             ignore_timestamps: set.ignore_timestamps,
             api,
             fitness: Fitness::new(api, &set.path),
@@ -133,7 +137,7 @@ impl Scan {
             growing: Vec::new(),
             lengths: None,
             digest: Sha256::new(),
-            shaping: Shaping::new(set),
+            shaping: Shaping::new(set, window),
             sample: None,
             earliest_ns: None,
             bad: BadRows::new(if form.leaves_out() { plan::BadRows::Skip } else { set.bad_rows }),
@@ -170,7 +174,7 @@ impl Scan {
                 return Ok(());
             }
             let Ok(record) = form.parse(line.row(), api) else { return Ok(()) };
-            if !shaping.is_too_long(&record) {
+            if !shaping.leaves_out(&record) {
                 for made in record.turns.iter().filter_map(|row| row.made.as_ref()) {
                     learning.row(&made.ids);
                     blocked += u64::from(!made.ids.is_empty());
@@ -221,6 +225,9 @@ impl Scan {
         if self.facts.too_long > 0 {
             return DataError::AllTooLong { path: self.path.clone(), rows: self.facts.too_long };
         }
+        if self.facts.outside > 0 {
+            return DataError::AllOutside { path: self.path.clone(), rows: self.facts.outside as usize };
+        }
         let bad = std::mem::replace(&mut self.bad, BadRows::new(plan::BadRows::Stop));
         bad.nothing_left(&self.path, self.facts.read)
     }
@@ -242,9 +249,13 @@ impl Scan {
         let before = self.grouper.goes_on(session).map_err(|problem| (None, problem))?;
         self.check(&record, before).map_err(|problem| (None, problem))?;
         let has_times = record.turns.iter().any(|row| row.at_ns.is_some() || row.delay_ns.is_some());
-        let Some(changes) = self.shaping.shape(number, &mut record) else {
-            self.facts.too_long += 1;
-            return Ok(false);
+        let changes = match self.shaping.shape(number, &mut record) {
+            Ok(changes) => changes,
+            Err(why) => {
+                self.facts.too_long += u64::from(why == LeftOut::TooLong);
+                self.facts.outside += u64::from(why == LeftOut::Outside);
+                return Ok(false);
+            }
         };
         if let Some(sample) = &mut self.sample
             && !sample.keeps(record.session_id.as_deref(), number)

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use aiperf_core::plan::{FilePlan, ReplayPlan, TurnTimes};
+use aiperf_core::plan::{FilePlan, Pacing, Plan, ReplayPlan, TurnTimes};
 use aiperf_trace::{Learning, Multiplier, Multipliers, multiplied_output};
 
 use super::index::MOST_TURNS;
@@ -27,18 +27,77 @@ pub(super) struct Changes {
     pub(super) longest_ns: u64,
 }
 
+/// Why a row is left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LeftOut {
+    /// Its input is longer than is wanted.
+    TooLong,
+    /// No time of it is one that the plan has a schedule for.
+    Outside,
+}
+
+/// The recorded times that are wanted, nanoseconds; both ends are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Window {
+    from_ns: Option<u64>,
+    to_ns: Option<u64>,
+}
+
+impl Window {
+    /// Those that the plan has a schedule for: all of them, unless all of its schedules have the same offsets.
+    pub(super) fn of(plan: &Plan) -> Self {
+        let windows = plan.phases.iter().filter_map(|phase| match phase.pacing {
+            Pacing::FixedSchedule { start_offset_ns: from_ns, end_offset_ns: to_ns, .. } => {
+                Some(Self { from_ns, to_ns })
+            }
+            _ => None,
+        });
+        let mut windows: Vec<_> = windows.collect();
+        windows.dedup();
+        if let [window] = windows[..] { window } else { Self::default() }
+    }
+
+    fn is_early(self, row: &Row) -> bool {
+        self.from_ns.zip(row.at_ns).is_some_and(|(from_ns, at_ns)| at_ns < from_ns)
+    }
+
+    fn is_late(self, row: &Row) -> bool {
+        self.to_ns.zip(row.at_ns).is_some_and(|(to_ns, at_ns)| at_ns > to_ns)
+    }
+
+    /// Whether a time is wanted.
+    pub(super) fn holds(self, ns: u64) -> bool {
+        self.from_ns.is_none_or(|from_ns| from_ns <= ns) && self.to_ns.is_none_or(|to_ns| ns <= to_ns)
+    }
+
+    /// Leaves the turns that are wanted: from the first one in it on, up to the first one behind it. An instruction at their front goes with
+    /// them. What was said between turns goes with the one before it.
+    fn cut(self, turns: &mut Vec<Row>) {
+        if let Some(late) = turns.iter().position(|row| self.is_late(row)) {
+            turns.truncate(late);
+        }
+        if let Some(early) = turns.iter().rposition(|row| self.is_early(row)) {
+            let later = turns[early + 1..].iter().position(|row| row.at_ns.is_some());
+            let first = later.map_or(turns.len(), |later| early + 1 + later);
+            turns.drain(usize::from(turns[0].is_instruction()).min(first)..first);
+        }
+    }
+}
+
 /// Changes rows. See the module.
 #[derive(Debug, Clone)]
 pub(super) struct Shaping {
     plan: ReplayPlan,
     speed: Speed,
+    window: Window,
     /// Of prefixes and prompts, once it is known which blocks rows share.
     multiplier: Option<Arc<Multiplier>>,
 }
 
 impl Shaping {
-    pub(super) fn new(set: &FilePlan) -> Self {
-        Self { speed: Speed::new(set.replay.speedup), plan: set.replay, multiplier: None }
+    /// Rows with times outside of `window` are left out.
+    pub(super) fn new(set: &FilePlan, window: Window) -> Self {
+        Self { speed: Speed::new(set.replay.speedup), plan: set.replay, window, multiplier: None }
     }
 
     pub(super) const fn plan(&self) -> &ReplayPlan {
@@ -77,17 +136,28 @@ impl Shaping {
         self.multiplier.as_ref().is_some_and(|multiplier| multiplier.has_prefixes())
     }
 
+    /// Whether a row of one turn is left out.
+    pub(super) fn leaves_out(&self, record: &Record) -> bool {
+        let is_outside = |row: &Row| self.window.is_early(row) || self.window.is_late(row);
+        self.is_too_long(record) || record.turns.iter().all(is_outside)
+    }
+
     /// Whether a row gives a longer input than is wanted.
-    pub(super) fn is_too_long(&self, record: &Record) -> bool {
+    fn is_too_long(&self, record: &Record) -> bool {
         let Some(most) = self.plan.max_isl else { return false };
         let is_long = |row: &Row| row.made.as_ref().is_some_and(|made| made.tokens as u64 > most);
         record.turns.iter().any(is_long) || record.input_length.is_some_and(|tokens| tokens > most)
     }
 
-    /// Changes the row of a line as the plan wants it; `None` leaves it out.
-    pub(super) fn shape(&self, line: u64, record: &mut Record) -> Option<Changes> {
+    /// Changes the row of a line as the plan wants it, or says why that leaves it out.
+    pub(super) fn shape(&self, line: u64, record: &mut Record) -> Result<Changes, LeftOut> {
         if self.is_too_long(record) {
-            return None;
+            return Err(LeftOut::TooLong);
+        }
+        let said = record.turns.len();
+        self.window.cut(&mut record.turns);
+        if record.turns.len() < said && record.turns.iter().all(Row::is_instruction) {
+            return Err(LeftOut::Outside);
         }
         self.multiply(line, record);
         let mut changes = Changes::default();
@@ -110,7 +180,7 @@ impl Shaping {
                 }
             }
         }
-        Some(changes)
+        Ok(changes)
     }
 
     /// Makes prefixes, prompts and answers as much longer as the plan wants them. Rows of one session stay in one tree: they may hold
@@ -187,11 +257,58 @@ mod tests {
     use aiperf_core::plan::TimesPlan;
 
     fn shaping(replay: ReplayPlan) -> Shaping {
-        Shaping { speed: Speed::new(replay.speedup), plan: replay, multiplier: None }
+        Shaping {
+            speed: Speed::new(replay.speedup),
+            plan: replay,
+            window: Window::default(),
+            multiplier: None,
+        }
     }
 
     fn record(rows: Vec<Row>) -> Record {
         Record { turns: rows, ..Record::default() }
+    }
+
+    #[test]
+    fn turns_outside_of_the_schedule_are_left_out() {
+        let kept = |from_ns: Option<u64>, to_ns: Option<u64>, turns: &[(&str, Option<u64>)]| {
+            let row = |(role, at_ns): &(&str, Option<u64>)| Row {
+                role: Some((*role).to_owned()),
+                texts: vec!["a".to_owned()],
+                at_ns: *at_ns,
+                ..Row::default()
+            };
+            let mut shaping = shaping(ReplayPlan::default());
+            shaping.window = Window { from_ns, to_ns };
+            let mut record = record(turns.iter().map(row).collect());
+            let times = |record: Record| record.turns.into_iter().map(|row| (row.role, row.at_ns)).collect();
+            shaping.shape(1, &mut record).map(|_| times(record))
+        };
+        let of = |turns: &[(&str, Option<u64>)]| {
+            let turns: Vec<_> = turns.iter().map(|(role, at)| (Some((*role).to_owned()), *at)).collect();
+            Ok(turns)
+        };
+        let one = |at| [("user", Some(at))];
+        assert_eq!(kept(Some(10), Some(20), &one(10)), of(&one(10)));
+        assert_eq!(kept(Some(10), Some(20), &one(20)), of(&one(20)));
+        assert_eq!(kept(Some(10), Some(20), &one(9)), Err(LeftOut::Outside));
+        assert_eq!(kept(Some(10), Some(20), &one(21)), Err(LeftOut::Outside));
+        assert_eq!(kept(Some(10), None, &[("user", None)]), of(&[("user", None)]), "what has no time stays");
+        let talk = [
+            ("system", None),
+            ("user", Some(5)),
+            ("assistant", None),
+            ("user", Some(15)),
+            ("assistant", None),
+            ("user", Some(25)),
+            ("assistant", None),
+        ];
+        assert_eq!(kept(None, None, &talk), of(&talk));
+        assert_eq!(kept(None, Some(15), &talk), of(&talk[..5]));
+        assert_eq!(kept(Some(6), None, &talk), of(&[&talk[..1], &talk[3..]].concat()));
+        assert_eq!(kept(Some(6), Some(24), &talk), of(&[&talk[..1], &talk[3..5]].concat()));
+        assert_eq!(kept(Some(26), None, &talk), Err(LeftOut::Outside));
+        assert_eq!(kept(None, Some(4), &talk), Err(LeftOut::Outside));
     }
 
     #[test]
@@ -203,13 +320,17 @@ mod tests {
             let changes = shaping(plan).shape(1, &mut record);
             changes.map(|c| (record.turns[0].output_length, c.capped_outputs))
         };
-        assert_eq!(of(100, 8), Some((Some(8), 0)));
-        assert_eq!(of(100, 9), Some((Some(8), 1)));
-        assert_eq!(of(101, 9), None);
+        assert_eq!(of(100, 8), Ok((Some(8), 0)));
+        assert_eq!(of(100, 9), Ok((Some(8), 1)));
+        assert_eq!(of(101, 9), Err(LeftOut::TooLong));
         let mut text = record(vec![Row { texts: vec!["a".repeat(500)], ..Row::default() }]);
-        assert_eq!(shaping(plan).shape(1, &mut text), Some(Changes::default()), "a text says no length");
+        assert_eq!(shaping(plan).shape(1, &mut text), Ok(Changes::default()), "a text says no length");
         text.input_length = Some(101);
-        assert_eq!(shaping(plan).shape(1, &mut text), None, "what was recorded beside it does");
+        assert_eq!(
+            shaping(plan).shape(1, &mut text),
+            Err(LeftOut::TooLong),
+            "what was recorded beside it does"
+        );
     }
 
     #[test]
