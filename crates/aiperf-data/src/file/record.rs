@@ -204,7 +204,9 @@ fn turns_of(value: Value) -> Result<Record, RowProblem> {
     for (i, turn) in given.unwrap_or_default().into_iter().enumerate() {
         let row = Row::from_value(turn)
             .map_err(|problem| RowProblem::InTurn { turn: i, problem: Box::new(problem) })?;
-        record.unknown.extend(row.unknown.iter().map(|key| format!("turns[].{key}")));
+        // The session is the row's.
+        let session = row.session_id.as_ref().map(|_| "turns[].session_id".to_owned());
+        record.unknown.extend(row.unknown.iter().map(|key| format!("turns[].{key}")).chain(session));
         record.turns.push(row);
     }
     if record.turns.is_empty() {

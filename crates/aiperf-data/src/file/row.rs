@@ -82,7 +82,7 @@ impl Row {
             let Some(value) = media.take(&key, value)? else { continue };
             match key.as_str() {
                 "text" => text = Some(string("text", value)?).filter(|t| !t.is_empty()),
-                "texts" => (texts, row.groups) = contents(value)?,
+                "texts" => (texts, row.groups) = contents(value, &mut row.unknown)?,
                 "role" => row.role = Some(string("role", value)?),
                 "session_id" => row.session_id = Some(string("session_id", value)?).filter(|s| !s.is_empty()),
                 "output_length" => row.output_length = Some(length("output_length", &value)?),
@@ -164,7 +164,8 @@ pub(crate) fn broken(error: &serde_json::Error) -> Placed {
 }
 
 /// Strings, or objects with a list of `contents` and perhaps a `name`; their texts in order, and the names of all if any has one.
-fn contents(value: Value) -> Result<(Vec<String>, Vec<TextGroup>), RowProblem> {
+/// Other keys of objects mean nothing.
+fn contents(value: Value, unknown: &mut Vec<String>) -> Result<(Vec<String>, Vec<TextGroup>), RowProblem> {
     const NAME: &str = "a list whose objects have a text as their 'name'";
     const WANTED: &str = "a list of strings or of objects with a list of strings named 'contents'";
     let Value::Array(items) = value else {
@@ -190,6 +191,7 @@ fn contents(value: Value) -> Result<(Vec<String>, Vec<TextGroup>), RowProblem> {
                         Some(Value::String(given)) => name = given,
                         Some(other) => return Err(wrong("texts", NAME, &other)),
                     }
+                    unknown.extend(object.into_iter().map(|(key, _)| format!("texts[].{key}")));
                 }
                 Some(other) => return Err(wrong("texts", WANTED, &other)),
                 None => return Err(wrong("texts", WANTED, &Value::Object(object))),
@@ -309,9 +311,10 @@ mod tests {
         assert_eq!(row.texts, ["a", "b", "c"]);
         let group = |name: &str, count| TextGroup { name: name.into(), count };
         assert_eq!(row.groups, [group("", 1), group("n", 2), group("", 0)]);
-        let row = parse(r#"{"texts":["a",{"contents":["b"]},{"name":null,"contents":["c"]}]}"#)
+        let row = parse(r#"{"texts":["a",{"contents":["b"]},{"name":null,"contents":["c"],"lang":"x"}]}"#)
             .expect("a good row");
         assert_eq!((row.texts.len(), row.groups), (3, vec![]), "nothing has a name");
+        assert_eq!(row.unknown, ["texts[].lang"]);
         let row = parse(r#"{"text":null,"texts":["a"],"images":[],"audio":null,"session_id":null}"#)
             .expect("nulls are absent");
         assert_eq!((row.texts, row.session_id), (vec!["a".to_owned()], None));

@@ -122,6 +122,16 @@ impl Chosen {
         all.into_iter().flatten().map(String::as_str).collect()
     }
 
+    /// A line for the user on what the first entry has and nobody reads.
+    pub(super) fn unread(&self, first: &Entry, input: &Input) -> Option<String> {
+        let read = self.columns();
+        // What an entry is called by says nothing that could be sent.
+        let unread = first.iter().filter(|(name, _)| !read.contains(&name.as_str()) && *name != "id");
+        let unread: Entry = unread.map(|(name, _)| (name.clone(), Value::Null)).collect();
+        let said = || format!("{}: names that are not read: {}", input.name.display(), names(&unread));
+        (!unread.is_empty()).then(said)
+    }
+
     /// What an entry says.
     pub(super) fn talk(&self, form: Form, mut entry: Entry) -> Result<Talk, LeftOut> {
         let mut text = |name: &Option<String>| match entry.get_mut(name.as_deref()?).map(Value::take) {

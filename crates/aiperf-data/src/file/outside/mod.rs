@@ -86,11 +86,16 @@ pub(super) fn convert(
             (form, Chosen::public(public, &rows.look(skip)?, &input)?, Vec::new())
         }
         Some(Form::ShareGpt) => {
-            (Form::ShareGpt, Chosen::talks(&set.columns, &rows.look(skip)?, &input)?, Vec::new())
+            let first = rows.look(skip)?;
+            let chosen = Chosen::talks(&set.columns, &first, &input)?;
+            let notes: Vec<String> = chosen.unread(&first, &input).into_iter().collect();
+            (Form::ShareGpt, chosen, notes)
         }
         Some(Form::Chat) => {
-            let (chosen, note) = Chosen::of(&set.columns, &rows.look(skip)?, &input)?;
-            (Form::Chat, chosen, note.into_iter().collect())
+            let first = rows.look(skip)?;
+            let (chosen, note) = Chosen::of(&set.columns, &first, &input)?;
+            let notes = note.into_iter().chain(chosen.unread(&first, &input)).collect();
+            (Form::Chat, chosen, notes)
         }
         // One document on one line is not to be read into memory for a look.
         None if kind == Kind::Lines && Shown::by(&input)?.is_inputs => return Ok(Err(input)),
@@ -101,7 +106,10 @@ pub(super) fn convert(
                 return Ok(Err(input));
             };
             match detect(set, &first, kind, &input)? {
-                Some((form, chosen, note)) => (form, chosen, vec![note]),
+                Some((form, chosen, note)) => {
+                    let notes = std::iter::once(note).chain(chosen.unread(&first, &input)).collect();
+                    (form, chosen, notes)
+                }
                 None => return Ok(Err(input)),
             }
         }

@@ -189,6 +189,7 @@ fn columns_have_usual_names_or_those_that_the_user_says() {
         notes,
         [
             "q.csv: read as chat, prompts from 'question', system messages from 'system'; --dataset-prompt-column and the like say otherwise",
+            "q.csv: names that are not read: 'answer', 'n'",
             "q.csv: 1 of 3 rows is left out: 1 without a prompt (row 2)"
         ]
     );
@@ -307,7 +308,9 @@ fn files_that_are_broken_say_where() {
     ] {
         let (sent, notes) = open(&skip, name, text.as_bytes()).expect("some are good");
         assert_eq!(sent, [one("a", None), one("b", None)]);
-        assert!(notes[1].contains("2 that cannot be read (the first is"), "{notes:?}");
+        let said = |words: &str| notes.iter().any(|note| note.contains(words));
+        assert!(said("2 that cannot be read (the first is"), "{notes:?}");
+        assert_eq!(said("a.csv: names that are not read: 'x'"), name == "a.csv", "{notes:?}");
     }
     assert_eq!(refusal(chat, "a.json", "[]"), "a.json: holds no rows");
     assert_eq!(refusal(chat, "a.csv", "prompt\n"), "a.csv: holds no rows");
@@ -380,7 +383,8 @@ fn parquet_is_read_group_after_group() {
         let table = parquet(packing);
         let (sent, notes) = open(&named, "p.parquet", &table).expect("a good table");
         assert_eq!(sent, [one("東京?", Some(9)), one("c", None), one("d", Some(3))], "{packing}");
-        assert!(notes[1].contains("1 of 4 rows is left out: 1 without a prompt (row 2)"), "{notes:?}");
+        assert_eq!(notes[1], "p.parquet: names that are not read: 'messages'");
+        assert!(notes[2].contains("1 of 4 rows is left out: 1 without a prompt (row 2)"), "{notes:?}");
         let (talks, _) = open(&set(FileFormat::Detect), "p", &table).expect("a good table");
         assert_eq!(talks, [one("hey", Some(3)), one("hey", Some(3))], "{packing}");
     }

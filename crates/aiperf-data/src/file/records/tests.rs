@@ -769,6 +769,15 @@ fn conversations_say_what_their_turns_are_sent_with() {
 }
 
 #[test]
+fn what_a_turn_cannot_say_is_named() {
+    let file =
+        file("{\"session_id\":\"t\",\"turns\":[{\"text\":\"a\",\"session_id\":\"u\",\"model\":\"m\"}]}\n");
+    let workload = open(FilePlan { format: FileFormat::MultiTurn, ..set(file.path()) }).expect("a good file");
+    let said = "keys that multi_turn rows do not have are ignored: 'turns[].model' (line 1), 'turns[].session_id' (line 1)";
+    assert!(workload.describe().notes[0].ends_with(said), "{:?}", workload.describe().notes);
+}
+
+#[test]
 fn rows_that_go_on_want_the_conversation_as_it_began() {
     let refused = |rows: &str| {
         let file = file(rows);
