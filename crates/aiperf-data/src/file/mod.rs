@@ -5,6 +5,7 @@ mod baseten;
 mod burst_gpt;
 mod by_start;
 mod detect;
+mod doubled;
 mod grown;
 mod index;
 mod inputs_json;

@@ -11,6 +11,7 @@ use aiperf_trace::Learning;
 use sha2::{Digest, Sha256};
 
 use super::bailian::{Kinds, Links};
+use super::doubled::doubled_key;
 use super::index::{Grouper, MOST_TURNS, Rows};
 use super::lines;
 use super::mooncake::{Histories, History};
@@ -102,6 +103,12 @@ pub(super) struct Scan {
     kinds: Kinds,
     /// Rows with a length of 0 that was made 1.
     raised: Seen,
+    /// Rows with a key twice, and that of the first.
+    doubled: Seen,
+    doubled_key: String,
+    /// Some row says no output limit; and the plan has one for such rows.
+    says_no_limit: bool,
+    has_limit: bool,
     /// Of each row, where they are put in the order of their times.
     pub(super) times: Vec<u64>,
     /// Of each row that is drawn from, how many texts it has; and whether some have names.
@@ -153,6 +160,10 @@ impl Scan {
             links: Links::default(),
             kinds: Kinds::default(),
             raised: Seen::default(),
+            doubled: Seen::default(),
+            doubled_key: String::new(),
+            says_no_limit: false,
+            has_limit: set.osl.is_some(),
             times: Vec::new(),
             texts: Vec::new(),
             has_names: None,
@@ -324,6 +335,15 @@ impl Scan {
         if record.is_raised {
             self.raised.add(number);
         }
+        self.says_no_limit |= record.turns.iter().any(|row| row.output_length.is_none());
+        if !self.form.has_header()
+            && let Some(key) = doubled_key(row)
+        {
+            self.doubled.add(number);
+            if self.doubled_key.is_empty() {
+                self.doubled_key = key;
+            }
+        }
         if record.turns[0].made.is_some()
             && let Some(block) = self.form.block()
         {
@@ -463,10 +483,49 @@ impl Scan {
     /// What a user should know of the file.
     pub(super) fn notes(&self) -> Vec<String> {
         let unknown = unknown_note(self.form, &self.unknown, self.more_unknown, &self.path);
-        let own = [unknown, self.untimed_note(), self.history_note(), self.times_note()];
+        let own = [
+            unknown,
+            self.doubled_note(),
+            self.untimed_note(),
+            self.limit_note(),
+            self.delay_cap_note(),
+            self.history_note(),
+            self.times_note(),
+        ];
         let own = own.into_iter().chain(self.trace_notes());
         let of_rows = told::notes(&self.facts, self.long, &self.path);
         of_rows.into_iter().chain(own.flatten()).chain(self.fitness.notes(&self.path)).collect()
+    }
+
+    /// Rows of which a part does not count.
+    fn doubled_note(&self) -> Option<String> {
+        let rows = self.doubled.words()?;
+        let (file, key) = (self.path.display(), for_terminal(&self.doubled_key, 40));
+        Some(format!("{file}: {rows} with a key twice, such as '{key}': the last one counts"))
+    }
+
+    /// An output length that no request has.
+    fn limit_note(&self) -> Option<String> {
+        let is_unused = self.has_limit && !self.says_no_limit;
+        is_unused.then(|| {
+            format!("{}: every row says its output length, so that --osl has no effect", self.path.display())
+        })
+    }
+
+    /// A limit of think times in a replay that has none.
+    fn delay_cap_note(&self) -> Option<String> {
+        let plan = self.shaping.plan();
+        let is_unused = plan.delay_cap_ns.is_some()
+            && self.facts.capped_delays == 0
+            && plan.turn_times == TurnTimes::Recorded
+            && self.is_timed;
+        is_unused.then(|| {
+            format!(
+                "{}: no think time is longer than --inter-turn-delay-cap-seconds; rows with timestamps are sent at those, and \
+                 --no-open-loop-replay makes think times of them",
+                self.path.display()
+            )
+        })
     }
 
     /// Conversations whose rows already hold what was said before them.

@@ -505,3 +505,39 @@ fn calls_of_tools_go_into_later_turns_as_calls() {
     );
     assert_eq!(messages[1][2], json!({"role": "assistant", "content": null, "tool_calls": [call]}));
 }
+
+#[test]
+fn offsets_cut_rows_and_not_whole_sessions() {
+    let row = |session: &str, at: u64| json!({"input_length": 10, "session_id": session, "timestamp": at, "output_length": 3});
+    let trace = rows(&[row("s", 0), row("t", 10), row("s", 60), row("t", 30), row("s", 200)]);
+    let sent = |offsets: &str| {
+        let server = cycling(vec![Reply::chat("ok", 1, 1)]);
+        let done = Run::unseeded(&server.url())
+            .args(
+                "--input-file t.jsonl --custom-dataset-type mooncake_trace --fixed-schedule --random-seed 1",
+            )
+            .args(offsets)
+            .file("t.jsonl", &trace)
+            .run()
+            .expect_exit(0);
+        let mut sent: Vec<(String, u64)> = done
+            .records()
+            .iter()
+            .map(|record| {
+                let meta = &record["metadata"];
+                let id = meta["conversation_id"].as_str().expect("an id").to_owned();
+                (id, meta["turn_index"].as_u64().expect("a number"))
+            })
+            .collect();
+        sent.sort();
+        let told = done.stdout.contains("lie outside of the schedule's offsets")
+            || done.stderr.contains("lie outside of the schedule's offsets");
+        (sent, told)
+    };
+    let turns = |session: &str, n: u64| (0..n).map(|turn| (session.to_owned(), turn)).collect::<Vec<_>>();
+    let of = |s: u64, t: u64| [turns("s", s), turns("t", t)].concat();
+    assert_eq!(sent(""), (of(3, 2), false));
+    assert_eq!(sent("--fixed-schedule-end-offset 30"), (of(1, 2), true));
+    assert_eq!(sent("--fixed-schedule-start-offset 30"), (of(2, 1), true));
+    assert_eq!(sent("--fixed-schedule-start-offset 60 --fixed-schedule-end-offset 60").0, of(1, 0));
+}
