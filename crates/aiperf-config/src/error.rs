@@ -130,6 +130,15 @@ pub enum ConfigError {
         /// A near flag.
         nearest: Option<String>,
     },
+    /// A word on the command line that is no text.
+    #[error(
+        "'{}' on the command line is not UTF-8, and flags, values and paths must be; rename the file, or go by another path",
+        text
+    )]
+    NotUtf8 {
+        /// The word, as far as it can be shown.
+        text: String,
+    },
     /// A flag that does not exist.
     #[error("{flag} is not an option{}", Hint(nearest.as_deref()))]
     UnknownFlag {

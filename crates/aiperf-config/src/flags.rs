@@ -5,7 +5,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use aiperf_core::text::nearest;
+use aiperf_core::text::{for_terminal, nearest};
 
 use crate::aiperf;
 use crate::error::ConfigError;
@@ -70,24 +70,25 @@ pub(crate) fn classify(word: &str) -> Word<'_> {
     }
 }
 
+/// Stands for a word that is no text, as none that is does.
+const NO_TEXT: &str = "\0";
+
 /// Reads the words after `profile`.
 pub(crate) fn parse(argv: &[OsString]) -> CommandLine {
     let mut out = CommandLine::default();
     let mut words = Vec::with_capacity(argv.len());
     for word in argv {
-        match word.to_str() {
-            Some(word) => words.push(word),
-            None => out.errors.push(ConfigError::Unexpected {
-                text: format!("{} (not UTF-8)", word.to_string_lossy()),
-                nearest: None,
-            }),
+        if word.to_str().is_none() {
+            out.errors.push(ConfigError::NotUtf8 { text: for_terminal(&word.to_string_lossy(), 120) });
         }
+        words.push(word.to_str().unwrap_or(NO_TEXT));
     }
     let mut i = 0;
     while i < words.len() {
         let word = words[i];
         i += 1;
         match classify(word) {
+            Word::Plain if word == NO_TEXT => {}
             Word::Plain => {
                 // Only a flag's own name without its dashes is worth a hint; a stray value resembles flags by chance.
                 let nearest = row_by_flag(word).map(Row::flag);
@@ -122,7 +123,10 @@ pub(crate) fn parse(argv: &[OsString]) -> CommandLine {
                         i += 1;
                     }
                 }
-                out.set(row, spelling, &values, negated);
+                // That it is no text was told.
+                if !values.contains(&NO_TEXT) {
+                    out.set(row, spelling, &values, negated);
+                }
             }
         }
     }
@@ -290,5 +294,16 @@ mod tests {
         use std::os::unix::ffi::OsStringExt as _;
         let line = parse(&[OsString::from_vec(vec![b'-', b'-', 0xff])]);
         assert!(line.errors[0].to_string().contains("not UTF-8"), "{}", line.errors[0]);
+        let path = OsString::from_vec(b"\xff.jsonl".to_vec());
+        for argv in [vec!["--input-file".into(), path.clone()], vec!["--url".into(), "a".into(), path]] {
+            let errors: Vec<String> = parse(&argv).errors.iter().map(ToString::to_string).collect();
+            assert_eq!(
+                errors,
+                [
+                    "'\u{fffd}.jsonl' on the command line is not UTF-8, and flags, values and paths must be; rename the file, or go by another \
+                  path"
+                ]
+            );
+        }
     }
 }

@@ -155,6 +155,20 @@ pub enum DataError {
         /// The file.
         path: PathBuf,
     },
+    /// A folder whose files are not those that are read.
+    #[error(
+        "{}: holds no file whose name ends in .jsonl, and no others are read: {passed} {} passed over",
+        path.display(),
+        if *several { "are" } else { "is" }
+    )]
+    NoJsonl {
+        /// The folder.
+        path: PathBuf,
+        /// Names of what it holds.
+        passed: String,
+        /// There is more than one.
+        several: bool,
+    },
     /// A file of which no row can be sent.
     #[error("{}: none of its {rows} rows can be sent; the first: {first}", path.display())]
     NoGoodRow {
@@ -591,6 +605,12 @@ pub enum RowProblem {
         "holds nothing to send: 'text' or 'texts', 'image' or 'images', 'audio' or 'audios', 'video' or 'videos'"
     )]
     NoText,
+    /// Nothing to send of this form, and a key of another.
+    #[error("holds neither 'text' nor 'texts'; {hint}")]
+    NoTextBut {
+        /// What is there, and what it may mean.
+        hint: String,
+    },
     /// Passages cannot be ranked by nothing.
     #[error(
         "no text is named 'query', which {api} needs: {{\"texts\": [{{\"name\": \"query\", \"contents\": [\"…\"]}}, {{\"name\": \

@@ -34,6 +34,11 @@ pub trait Workload: Send + Sync + fmt::Debug {
         None
     }
 
+    /// Where the conversation at position `index` begins, as file and line, if it comes from a file of rows.
+    fn place(&self, _index: usize) -> Option<String> {
+        None
+    }
+
     /// When it was recorded to begin; without a replay that is faster or slower, the same as [`Self::start_ns`].
     fn recorded_ns(&self, index: usize) -> Option<u64> {
         self.start_ns(index)

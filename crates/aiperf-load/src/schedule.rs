@@ -34,18 +34,20 @@ pub struct FixedSchedule {
 
 impl FixedSchedule {
     /// The schedule of conversations `0..len`, whose first turns are at `start_ns` in the workload's time. Conversations of the
-    /// same time keep their order. `id` names one for a message.
+    /// same time keep their order. `place` says for a message where one is to be found.
     pub fn new(
         len: usize,
         start_ns: impl Fn(usize) -> Option<u64>,
-        id: impl Fn(usize) -> String,
+        place: impl Fn(usize) -> String,
         window: &ScheduleWindow,
     ) -> Result<Self, ScheduleError> {
         let mut entries = Vec::with_capacity(len);
+        let (mut first_ns, mut last_ns) = (u64::MAX, 0);
         for conversation in 0..len {
             let Some(offset_ns) = start_ns(conversation) else {
-                return Err(ScheduleError::NoTimestamp { id: id(conversation) });
+                return Err(ScheduleError::NoTimestamp { place: place(conversation) });
             };
+            (first_ns, last_ns) = (first_ns.min(offset_ns), last_ns.max(offset_ns));
             let is_early = window.start_ns.is_some_and(|start| offset_ns < start);
             let is_late = window.end_ns.is_some_and(|end| offset_ns > end);
             if !is_early && !is_late {
@@ -54,7 +56,8 @@ impl FixedSchedule {
         }
         entries.sort_by_key(|entry| entry.offset_ns);
         let Some(first) = entries.first() else {
-            return Err(ScheduleError::Empty { len, start_ns: window.start_ns, end_ns: window.end_ns });
+            let (start_ns, end_ns) = (window.start_ns, window.end_ns);
+            return Err(ScheduleError::Empty { len, first_ns, last_ns, start_ns, end_ns });
         };
         let zero_ns = if window.auto_offset { first.offset_ns } else { window.start_ns.unwrap_or(0) };
         for entry in &mut entries {
@@ -124,6 +127,10 @@ pub enum ScheduleError {
     Empty {
         /// Conversations of the workload.
         len: usize,
+        /// Their first time.
+        first_ns: u64,
+        /// Their last time.
+        last_ns: u64,
         /// Earlier times are left out.
         start_ns: Option<u64>,
         /// Later times are left out.
@@ -131,8 +138,8 @@ pub enum ScheduleError {
     },
     /// A conversation does not say when it begins.
     NoTimestamp {
-        /// Its id.
-        id: String,
+        /// Where it is.
+        place: String,
     },
 }
 
@@ -140,17 +147,33 @@ impl fmt::Display for ScheduleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ms = |ns: u64| ns as f64 / 1e6;
         match self {
-            Self::NoTimestamp { id } => {
-                write!(f, "First turn of {} missing timestamp_ms", aiperf_core::text::for_terminal(id, 80))
-            }
-            Self::Empty { len, start_ns, end_ns } => {
-                write!(f, "none of the {len} first timestamps is ")?;
+            Self::NoTimestamp { place } => write!(
+                f,
+                "{place}: a conversation begins here without a 'timestamp', and a fixed schedule needs one; give it one, or send without \
+                 the file's times (--no-fixed-schedule)"
+            ),
+            Self::Empty { len, first_ns, last_ns, start_ns, end_ns } => {
+                let conversations = if *len == 1 { "conversation" } else { "conversations" };
+                write!(f, "none of its {len} {conversations} begins ")?;
                 match (start_ns, end_ns) {
-                    (Some(start), Some(end)) => write!(f, "from {} ms to {} ms", ms(*start), ms(*end)),
-                    (Some(start), None) => write!(f, "{} ms or later", ms(*start)),
-                    (None, Some(end)) => write!(f, "{} ms or earlier", ms(*end)),
-                    (None, None) => write!(f, "there"),
+                    (Some(start), Some(end)) => write!(
+                        f,
+                        "from {} ms (--fixed-schedule-start-offset) to {} ms (--fixed-schedule-end-offset)",
+                        ms(*start),
+                        ms(*end)
+                    )?,
+                    (Some(start), None) => {
+                        write!(f, "at {} ms or later (--fixed-schedule-start-offset)", ms(*start))?;
+                    }
+                    (None, Some(end)) => {
+                        write!(f, "at {} ms or earlier (--fixed-schedule-end-offset)", ms(*end))?;
+                    }
+                    (None, None) => write!(f, "at any time")?,
                 }
+                if first_ns <= last_ns {
+                    write!(f, "; they begin from {} ms to {} ms", ms(*first_ns), ms(*last_ns))?;
+                }
+                Ok(())
             }
         }
     }
@@ -224,19 +247,25 @@ mod tests {
         let missing = FixedSchedule::new(
             2,
             |i| (i == 0).then_some(0),
-            |i| format!("session_{i:06}"),
+            |i| format!("a.jsonl:{}", i + 1),
             &ScheduleWindow::default(),
         );
         assert_eq!(
             missing.expect_err("no time").to_string(),
-            "First turn of session_000001 missing timestamp_ms"
+            "a.jsonl:2: a conversation begins here without a 'timestamp', and a fixed schedule needs one; give it one, or send without the \
+             file's times (--no-fixed-schedule)"
         );
         for (start, end, said) in [
-            (Some(500), Some(501), "none of the 2 first timestamps is from 500 ms to 501 ms"),
-            (Some(500), None, "none of the 2 first timestamps is 500 ms or later"),
-            (None, Some(50), "none of the 2 first timestamps is 50 ms or earlier"),
+            (
+                Some(500),
+                Some(501),
+                "from 500 ms (--fixed-schedule-start-offset) to 501 ms (--fixed-schedule-end-offset)",
+            ),
+            (Some(500), None, "at 500 ms or later (--fixed-schedule-start-offset)"),
+            (None, Some(50), "at 50 ms or earlier (--fixed-schedule-end-offset)"),
         ] {
             let error = schedule(&[100, 200], window(false, start, end)).expect_err("nothing is left");
+            let said = format!("none of its 2 conversations begins {said}; they begin from 100 ms to 200 ms");
             assert_eq!(error.to_string(), said);
         }
     }

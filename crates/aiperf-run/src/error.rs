@@ -85,14 +85,29 @@ pub enum RunError {
         ended: u64,
     },
     /// The workload's own times make no schedule.
-    #[error(transparent)]
-    Schedule(#[from] aiperf_load::ScheduleError),
+    #[error("{}{problem}", file.as_ref().map(|file| format!("{}: ", file.display())).unwrap_or_default())]
+    Schedule {
+        /// The file, where the problem does not name it.
+        file: Option<PathBuf>,
+        /// Why.
+        problem: aiperf_load::ScheduleError,
+    },
     /// Users have nothing to wait for.
     #[error(
-        "--user-centric-rate paces the turns of users, and the conversations of this data have one turn each; give conversations of \
-         two turns or more (--session-turns-mean), or use --request-rate"
+        "--user-centric-rate paces the turns of users, and {} one turn each on average; {}, or use --request-rate",
+        match file {
+            Some(file) => format!("the conversations of {} have", file.display()),
+            None => "these conversations have".to_owned(),
+        },
+        match file {
+            Some(_) => "give a file whose conversations have two or more (rows with a list of 'turns', or with one 'session_id')",
+            None => "give conversations of two turns or more (--session-turns-mean)",
+        }
     )]
-    UsersOfOneTurn,
+    UsersOfOneTurn {
+        /// The file that they are of.
+        file: Option<PathBuf>,
+    },
     /// A folder does not tell what was run.
     #[error(
         "{} holds {}; a summary can be made again only beside the records of a run and the file that tells what was run",

@@ -1,10 +1,11 @@
 //! From the plan's pacing and the workload's own times to what starts the sessions of each phase.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use aiperf_core::plan::{Pacing, Plan};
-use aiperf_data::{Sampler, Visit, Workload};
-use aiperf_load::{FixedSchedule, ScheduleWindow, user_centric};
+use aiperf_core::plan::{DatasetPlan, Pacing, Plan};
+use aiperf_data::{Sampler, Workload};
+use aiperf_load::{FixedSchedule, ScheduleError, ScheduleWindow, user_centric};
 
 use crate::error::RunError;
 use crate::phase::{Starts, Users};
@@ -15,10 +16,19 @@ use crate::phase::{Starts, Users};
 /// A schedule of a workload without times; users whose conversations have one turn.
 pub(crate) fn of(plan: &Plan, workload: &Arc<dyn Workload>) -> Result<Vec<Starts>, RunError> {
     let sampler = Sampler::new(plan.sampling, plan.seed, workload.len());
-    plan.phases.iter().map(|phase| starts(&phase.pacing, workload, sampler)).collect()
+    let file = match &plan.dataset {
+        DatasetPlan::File(set) => Some(set.path.as_path()),
+        DatasetPlan::Synthetic(_) => None,
+    };
+    plan.phases.iter().map(|phase| starts(&phase.pacing, workload, sampler, file)).collect()
 }
 
-fn starts(pacing: &Pacing, workload: &Arc<dyn Workload>, sampler: Sampler) -> Result<Starts, RunError> {
+fn starts(
+    pacing: &Pacing,
+    workload: &Arc<dyn Workload>,
+    sampler: Sampler,
+    file: Option<&Path>,
+) -> Result<Starts, RunError> {
     Ok(match pacing {
         Pacing::Concurrency => Starts::Places,
         Pacing::Rate { .. } if workload.describe().most_turns > 1 => Starts::Ticks,
@@ -29,16 +39,20 @@ fn starts(pacing: &Pacing, workload: &Arc<dyn Workload>, sampler: Sampler) -> Re
                 start_ns: *start_offset_ns,
                 end_ns: *end_offset_ns,
             };
-            let id = |index| workload.conversation(index, Visit::default()).map(|c| c.id).unwrap_or_default();
+            let place =
+                |index| workload.place(index).unwrap_or_else(|| format!("conversation {}", index + 1));
             let times = |index| workload.recorded_ns(index);
-            let recorded = FixedSchedule::new(workload.len(), times, id, &window)?;
+            let recorded = FixedSchedule::new(workload.len(), times, place, &window).map_err(|problem| {
+                let is_placed = matches!(problem, ScheduleError::NoTimestamp { .. });
+                RunError::Schedule { file: file.filter(|_| !is_placed).map(Path::to_owned), problem }
+            })?;
             Starts::Schedule(Arc::new(recorded.replayed(|ns| workload.replayed_ns(ns))))
         }
         Pacing::UserCentric { per_second, users } => {
             let facts = workload.describe();
             let mean_turns = user_centric::mean_turns(facts.turns, workload.len() as u64);
             if mean_turns < 2 {
-                return Err(RunError::UsersOfOneTurn);
+                return Err(RunError::UsersOfOneTurn { file: file.map(Path::to_owned) });
             }
             let workload = workload.clone();
             let users = Users { per_second: *per_second, at_once: *users, mean_turns, workload, sampler };
@@ -54,6 +68,10 @@ pub(crate) fn notes(starts: &[Starts]) -> Vec<String> {
         Starts::Places | Starts::Arrivals | Starts::Ticks | Starts::Users(_) => 0,
     });
     let told = left_out.filter(|rows| *rows > 0);
-    told.map(|rows| format!("Fixed schedule: {rows} conversations lie outside its offsets and are left out."))
-        .collect()
+    told.map(|rows| {
+        let lie = if rows == 1 { "conversation lies" } else { "conversations lie" };
+        let are = if rows == 1 { "is" } else { "are" };
+        format!("Fixed schedule: {rows} {lie} outside its offsets and {are} left out.")
+    })
+    .collect()
 }

@@ -2,6 +2,7 @@
 //! process at once.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use aiperf_run::Interrupt;
@@ -10,19 +11,32 @@ use crate::exit::INTERRUPTED;
 
 /// Starts the thread that listens. From its return on no signal is lost, however soon it comes.
 pub(crate) fn listen(interrupt: Arc<Interrupt>) -> io::Result<()> {
+    start(move |mut signals| async move {
+        signals.first().await;
+        interrupt.fire();
+        signals.next().await;
+        kill();
+    })
+}
+
+/// From its return on the first signal ends the process, and removes `path`, a file that is not whole, before.
+pub(crate) fn remove_when_stopped(path: PathBuf) -> io::Result<()> {
+    start(move |mut signals| async move {
+        signals.first().await;
+        // It may be in its place, and whole, by now.
+        let _ = std::fs::remove_file(path);
+        kill();
+    })
+}
+
+/// Starts a thread that does as `then` says with the signals.
+fn start<F: Future<Output = ()>>(then: impl FnOnce(Signals) -> F + Send + 'static) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
-    let mut signals = {
+    let signals = {
         let _inside = runtime.enter();
         Signals::new()?
     };
-    std::thread::Builder::new().name("signals".into()).spawn(move || {
-        runtime.block_on(async {
-            signals.first().await;
-            interrupt.fire();
-            signals.next().await;
-            kill();
-        });
-    })?;
+    std::thread::Builder::new().name("signals".into()).spawn(move || runtime.block_on(then(signals)))?;
     Ok(())
 }
 

@@ -65,15 +65,16 @@ impl InputsJson {
         if index.sessions.is_empty() {
             return Err(DataError::EmptyFile { path: input.name.clone() });
         }
-        let Index { mut bodies, sessions, streams, unknown, .. } = index;
+        let Index { mut bodies, sessions, streams, unknown, more_unknown, .. } = index;
         bodies.push(at.get());
         let mut notes: Vec<String> = streams.note_for(plan.endpoint.streaming).into_iter().collect();
         if !unknown.is_empty() {
             let names: Vec<String> =
                 unknown.iter().map(|key| format!("'{}'", for_terminal(key, 40))).collect();
             let file = input.name.display();
+            let more = if more_unknown { " and more" } else { "" };
             notes.push(format!(
-                "{file}: keys that inputs_json does not have are ignored: {}",
+                "{file}: keys that inputs_json does not have are ignored: {}{more}",
                 names.join(", ")
             ));
         }

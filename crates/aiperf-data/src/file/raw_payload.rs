@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use aiperf_core::conversation::{ContextMode, Conversation, Turn};
 use aiperf_core::plan::{EndpointKind, FilePlan, Plan};
+use aiperf_core::text::for_terminal;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -22,6 +23,9 @@ use crate::workload::{RowFacts, Visit, Workload, WorkloadFacts, WorkloadKind};
 
 /// Fields that limit the answer, in the order in which AIPerf looks for them.
 const LIMITS: [&str; 4] = ["max_completion_tokens", "max_tokens", "max_output_tokens", "max_new_tokens"];
+
+/// Most files that are named.
+const MOST_NAMED: usize = 3;
 
 /// Bodies of checked files.
 #[derive(Debug)]
@@ -53,8 +57,7 @@ impl Body {
         if let Some(field) = field {
             let found = fields.get(field).map(|raw| raw.get());
             if !found.is_some_and(|raw| raw.starts_with('[')) {
-                let found =
-                    found.map_or_else(|| "absent".to_owned(), |raw| aiperf_core::text::for_terminal(raw, 40));
+                let found = found.map_or_else(|| "absent".to_owned(), |raw| for_terminal(raw, 40));
                 return Err((None, RowProblem::Field { field, wanted: "a list", found }));
             }
         }
@@ -156,8 +159,31 @@ fn files_of(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
             files.push(path);
         }
     }
+    if files.is_empty() {
+        return Err(nothing_in(folder));
+    }
     files.sort();
     Ok(files)
+}
+
+/// Of a folder without a JSONL file: what it holds.
+pub(super) fn nothing_in(folder: &Path) -> DataError {
+    let path = folder.to_owned();
+    let mut names: Vec<String> = std::fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(|entry| entry.path().is_file())
+        .map(|entry| format!("'{}'", for_terminal(&entry.file_name().to_string_lossy(), 60)))
+        .collect();
+    if names.is_empty() {
+        return DataError::EmptyFile { path };
+    }
+    names.sort();
+    let (several, more) = (names.len() > 1, names.len().saturating_sub(MOST_NAMED));
+    names.truncate(MOST_NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    DataError::NoJsonl { path, passed: format!("{}{more}", names.join(", ")), several }
 }
 
 /// Which bodies ask for a stream.
@@ -213,6 +239,10 @@ impl Workload for RawPayloads {
 
     fn turn_count(&self, index: usize) -> usize {
         self.rows_of(index)
+    }
+
+    fn place(&self, index: usize) -> Option<String> {
+        Some(self.source.place(if self.is_folder { self.source.file(index).0 } else { index }))
     }
 
     fn describe(&self) -> WorkloadFacts {

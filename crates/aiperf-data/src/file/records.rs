@@ -22,6 +22,7 @@ use super::lines;
 use super::media::{Files, Shown};
 use super::mooncake::{Histories, History};
 use super::random_pool::{Pick, Pools};
+use super::raw_payload::nothing_in;
 use super::record::{Form, Mode, Record};
 use super::recorded::Recorded;
 use super::row::Row;
@@ -44,6 +45,8 @@ use crate::workload::{RowFacts, Visit, Workload, WorkloadFacts};
 #[derive(Debug)]
 pub(crate) struct RecordFile {
     form: Form,
+    /// Its rows were made of another file's entries.
+    is_converted: bool,
     path: PathBuf,
     source: Source,
     groups: Groups,
@@ -244,6 +247,9 @@ pub(super) fn files_below(folder: &Path, form: Form) -> Result<Vec<PathBuf>, Dat
         }
     }
     found.sort();
+    if found.is_empty() && form != Form::RandomPool {
+        return Err(nothing_in(folder));
+    }
     if found.is_empty() {
         return Err(DataError::EmptyFile { path: folder.to_owned() });
     }
@@ -396,6 +402,7 @@ impl RecordFile {
         };
         let mut made = Self {
             form,
+            is_converted: false,
             turns,
             texts,
             histories,
@@ -439,6 +446,7 @@ impl RecordFile {
     /// The same, made of so many entries, of which some could not be read.
     #[must_use]
     pub(crate) fn of_entries(mut self, read: u64, (broken, first): (u64, Option<String>)) -> Self {
+        self.is_converted = true;
         self.facts.read = read;
         self.facts.broken += broken;
         self.facts.first_broken = first.or(self.facts.first_broken);
@@ -736,6 +744,14 @@ impl Workload for RecordFile {
 
     fn start_ns(&self, index: usize) -> Option<u64> {
         self.recorded_ns(index).map(|ns| self.timeline.replayed(ns))
+    }
+
+    fn place(&self, index: usize) -> Option<String> {
+        if self.is_converted || self.pools.is_some() || index >= self.len() {
+            return None;
+        }
+        let (_, rows, _) = self.groups.conversation(index);
+        rows.first().map(|row| self.source.place(*row))
     }
 
     fn recorded_ns(&self, index: usize) -> Option<u64> {

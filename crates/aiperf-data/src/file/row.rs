@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use aiperf_core::conversation::{Media, TextGroup, TurnHeaders};
 use aiperf_core::headers::{is_own_name, is_value};
-use aiperf_core::text::without_place;
+use aiperf_core::text::{for_terminal, nearest, without_place};
 use aiperf_trace::{is_endless_delay, with_named_delays};
 use serde_json::{Map, Value};
 
@@ -111,7 +111,7 @@ impl Row {
             (Some(_), false) => return Err(RowProblem::Both { one: "text", several: "texts" }),
             (Some(text), true) => vec![text],
             (None, false) => texts,
-            (None, true) if row.media.is_empty() => return Err(RowProblem::NoText),
+            (None, true) if row.media.is_empty() => return Err(no_text(&row.unknown)),
             (None, true) => Vec::new(),
         };
         Ok(row)
@@ -135,6 +135,30 @@ fn headers(value: Value) -> Result<TurnHeaders, RowProblem> {
             }
         })
         .collect()
+}
+
+/// Keys of other forms, and what they hold there.
+const ELSEWHERE: [(&str, &str, &str); 2] = [
+    ("turns", "multi_turn", r#"a list of rows with texts: {"turns": [{"text": "…"}]}"#),
+    ("data", "inputs_json", r#"a list of sessions: {"data": [{"session_id": "…", "payloads": [{…}]}]}"#),
+];
+
+/// Nothing to send in a row with these keys that mean nothing; the nearest right thing where they show one.
+fn no_text(unknown: &[String]) -> RowProblem {
+    let is_there = |key: &str| unknown.iter().any(|found| found == key);
+    if let Some((key, form, what)) = ELSEWHERE.into_iter().find(|(key, ..)| is_there(key)) {
+        return RowProblem::NoTextBut {
+            hint: format!("'{key}' is a key of {form} (--custom-dataset-type), where it is {what}"),
+        };
+    }
+    let near =
+        |key: &'_ String| nearest(key, ["text", "texts"]).map(|meant| (for_terminal(key, SHOWN), meant));
+    match unknown.iter().find_map(near) {
+        Some((key, meant)) => {
+            RowProblem::NoTextBut { hint: format!("'{key}' is there, and '{meant}' may be meant") }
+        }
+        None => RowProblem::NoText,
+    }
 }
 
 /// A line as JSON. Pauses that other tools write as `NaN`, `Infinity` or a number beyond all floats, which JSON does not have, are
@@ -335,6 +359,20 @@ mod tests {
         assert_eq!(problem(r#"{"text":"a","timestamp":5,"delay":5}"#), RowProblem::BothTimes);
         for line in [r#"{"role":"user"}"#, r#"{"text":""}"#, r#"{"texts":[]}"#, "{}"] {
             assert_eq!(problem(line), RowProblem::NoText);
+        }
+        for (line, hint) in [
+            (
+                r#"{"turns":"x"}"#,
+                "; 'turns' is a key of multi_turn (--custom-dataset-type), where it is a list of rows",
+            ),
+            (
+                r#"{"data":[]}"#,
+                "; 'data' is a key of inputs_json (--custom-dataset-type), where it is a list of sessions",
+            ),
+            (r#"{"Text":"a"}"#, "; 'Text' is there, and 'text' may be meant"),
+        ] {
+            let said = problem(line).to_string();
+            assert!(said.starts_with("holds neither 'text' nor 'texts'") && said.contains(hint), "{said}");
         }
         for (line, field) in [
             (r#"{"text":1}"#, "text"),

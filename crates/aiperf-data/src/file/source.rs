@@ -84,6 +84,12 @@ impl Source {
         part.rows.line(row)
     }
 
+    /// File and line of a row.
+    pub(super) fn place(&self, row: usize) -> String {
+        let (part, row) = self.part(row);
+        format!("{}:{}", part.path.display(), part.rows.line(row))
+    }
+
     /// A problem of a row as an error of its file.
     pub(super) fn error(&self, row: usize, placed: Placed) -> DataError {
         let (part, row) = self.part(row);
@@ -116,6 +122,7 @@ mod tests {
         assert_eq!(read, [&b"1"[..], b"22", b"333"]);
         assert_eq!([0, 1, 2].map(|row| source.line(row)), [1, 3, 2]);
         assert_eq!((source.files(), source.file(1).0, source.file(1).1), (2, 2, 1));
+        assert!(source.place(1).ends_with("a:3"), "{}", source.place(1));
         let error = source.error(2, (Some(4), RowProblem::NotUtf8)).to_string();
         assert!(error.ends_with("b:2:4: is not UTF-8"), "{error}");
     }

@@ -56,6 +56,8 @@ pub(super) struct Look {
     phase: u16,
     seen: FxHashMap<u64, Seen>,
     told: Told,
+    /// Requests of all phases in which no prompt can be read.
+    unread: u64,
 }
 
 /// What is known of the phase so far.
@@ -106,7 +108,13 @@ impl Look {
             phase: 0,
             seen: FxHashMap::default(),
             told: Told::default(),
+            unread: 0,
         }
+    }
+
+    /// Requests so far, of all phases, in which no prompt can be read.
+    pub(super) const fn unread(&self) -> u64 {
+        self.unread
     }
 
     /// What is looked at from here on is of this phase, behind `base` sessions of others.
@@ -200,6 +208,7 @@ impl Look {
         let sequences = prompts.of(body);
         if sequences.is_empty() {
             self.told.unknown += 1;
+            self.unread += 1;
             return;
         }
         if known.is_none() && talk.parted.is_none() {

@@ -79,7 +79,14 @@ impl Job {
             }
         }
         teller.end();
-        let unsaid = phases.iter().map(|phase| phase.cache.unknown).sum::<u64>();
+        let unread = look.unread();
+        if unread > 0 {
+            notes.push(format!(
+                "{unread} {} no prompt that can be read, for it holds no text or the chat template refuses it: left out of the prefix cache",
+                if unread == 1 { "request has" } else { "requests have" }
+            ));
+        }
+        let unsaid = phases.iter().map(|phase| phase.cache.unknown).sum::<u64>() - unread;
         if unsaid > 0 && plan.tokenizer.is_some() {
             notes.push(
                 "prompts behind an answer of unknown length are left out of lengths and of the prefix cache: --osl, or an output length in \

@@ -75,6 +75,10 @@ pub(crate) fn run(matches: &ArgMatches) -> Exit {
     let Some(file) = of("file").or_else(|| of("input-file")) else { return Exit(USAGE) };
     let block_size = matches.get_one("block-size").copied().unwrap_or(512);
     let analysis = match analyze(file, block_size) {
+        Ok(analysis) if analysis.total_requests == 0 => {
+            output::say(&format!("error: '{}' holds no rows", file.display()));
+            return Exit(USAGE);
+        }
         Ok(analysis) => analysis,
         Err(error) => {
             output::fail(&error);

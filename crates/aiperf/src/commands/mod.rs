@@ -1,7 +1,8 @@
 //! One file per command: plain settings in, an exit code out.
 
-use std::io;
-use std::path::Path;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
 
 use crate::exit::{FAILED, SUCCESS};
 use crate::output;
@@ -27,13 +28,100 @@ fn folder_above(path: &Path) -> io::Result<()> {
     folder.map_or(Ok(()), std::fs::create_dir_all)
 }
 
+/// The file itself, where `path` is a link to one: it stays a link.
+fn place_of(path: &Path) -> PathBuf {
+    fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// Where a file is written until it is whole: a place of this process alone.
+fn beside(path: &Path) -> PathBuf {
+    let mut beside = place_of(path).into_os_string();
+    beside.push(format!(".{}.part", std::process::id()));
+    beside.into()
+}
+
+/// Makes a file and the folders above it: `write` fills it beside its place, which it takes when it is whole. Until then what was
+/// there stays; what could not be written is removed. Pipes and devices are written into.
+fn whole<T>(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -> io::Result<T>) -> io::Result<T> {
+    let fill = |file| {
+        let mut file = BufWriter::with_capacity(1 << 20, file);
+        let made = write(&mut file)?;
+        file.flush().map(|()| made)
+    };
+    folder_above(path)?;
+    let before = fs::metadata(path).ok();
+    if before.as_ref().is_some_and(|before| !before.is_file()) {
+        return fill(File::create(path)?);
+    }
+    let beside = beside(path);
+    let done = File::create(&beside).and_then(fill).and_then(|made| {
+        if let Some(before) = before {
+            fs::set_permissions(&beside, before.permissions())?;
+        }
+        fs::rename(&beside, place_of(path)).map(|()| made)
+    });
+    if done.is_err() {
+        // Best effort: what is told is why it could not be written.
+        let _ = fs::remove_file(&beside);
+    }
+    done
+}
+
 /// Writes a file, and the folders above it; the exit code.
 fn written(path: &Path, text: &str) -> u8 {
-    match folder_above(path).and_then(|()| std::fs::write(path, text)) {
+    match whole(path, |file| file.write_all(text.as_bytes())) {
         Ok(()) => SUCCESS,
         Err(e) => {
             output::say(&format!("error: cannot write '{}': {e}", path.display()));
             FAILED
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries =
+            fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").file_name());
+        entries.map(|name| name.to_string_lossy().into_owned()).collect()
+    }
+
+    #[test]
+    fn a_file_stays_as_it_was_until_the_new_one_is_whole() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a");
+        fs::write(&path, "old").expect("written");
+        let failed: io::Result<()> = whole(&path, |file| {
+            file.write_all(b"ne").and_then(|()| file.flush())?;
+            assert_eq!(fs::read_to_string(&path).expect("it is there"), "old");
+            Err(io::Error::other("stopped"))
+        });
+        assert_eq!(failed.expect_err("it failed").to_string(), "stopped");
+        assert_eq!(
+            (fs::read_to_string(&path).expect("it is there"), names(folder.path()).len()),
+            ("old".into(), 1)
+        );
+        assert_eq!(whole(&path, |file| file.write_all(b"new").map(|()| 7)).expect("written"), 7);
+        assert_eq!(
+            (fs::read_to_string(&path).expect("it is there"), names(folder.path())),
+            ("new".into(), vec!["a".into()])
+        );
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_and_permissions_stay() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        let folder = tempfile::tempdir().expect("a folder");
+        let (path, link) = (folder.path().join("a"), folder.path().join("b"));
+        fs::write(&path, "old").expect("written");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("set");
+        symlink("a", &link).expect("a link");
+        whole(&link, |file| file.write_all(b"new")).expect("written");
+        assert!(fs::symlink_metadata(&link).expect("it is there").is_symlink());
+        assert_eq!(fs::read_to_string(&path).expect("it is there"), "new");
+        assert_eq!(fs::metadata(&path).expect("it is there").permissions().mode() & 0o777, 0o600);
     }
 }

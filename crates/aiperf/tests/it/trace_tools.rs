@@ -97,10 +97,11 @@ fn what_cannot_be_analyzed() {
         .says(&["none of its 2 lines is a JSON object; line 1: column 1"]);
     run("analyze-trace .").expect_exit(2).says(&[".: is not a regular file"]);
     run("analyze-trace e.jsonl --block-size 0").expect_exit(2).says(&["--block-size"]);
-    run("analyze-trace e.jsonl --strict")
-        .expect_exit(0)
-        .shows(&["Total requests: 0", "Input Length N/A N/A"]);
-    run("analyze-trace e.jsonl --output-file t.txt/no.json")
+    run("analyze-trace e.jsonl").expect_exit(2).says(&["error: 'e.jsonl' holds no rows"]);
+    Run::new("analyze-trace s.jsonl --output-file t.txt/no.json")
+        .file("t.txt", "hello\n")
+        .file("s.jsonl", sound())
+        .run()
         .expect_exit(1)
         .says(&["cannot write 't.txt/no.json'"]);
 }
@@ -164,6 +165,40 @@ fn rows_are_validated() {
     Run::new("validate mooncake-trace t.jsonl --block-size 16").file("t.jsonl", blocks).run().expect_exit(0);
     Run::new("validate mooncake-trace none.jsonl").run().expect_exit(2).says(&["none.jsonl: No such file"]);
     Run::new("validate bailian none.jsonl").run().expect_exit(2).says(&["mooncake-trace"]);
+}
+
+#[test]
+fn a_trace_without_measure_is_refused_before_it_is_written() {
+    let done = Run::new("synthesize trace --rows 100 --isl-mean 1e9 --block-size 1 -o t.jsonl")
+        .file("t.jsonl", "old")
+        .run();
+    let done = done.expect_exit(2).says(&[
+        "error: the trace would be about 13,421,772,800 block ids",
+        "100 rows, prompts of 134,217,728 tokens on average in blocks of 1",
+        "Take a larger --block-size",
+    ]);
+    assert_eq!(std::fs::read_to_string(done.home.path().join("t.jsonl")).expect("it is there"), "old");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_trace_that_was_not_finished_leaves_the_one_before() {
+    // The first signal that reaches it ends it, while it has far more to write than it has time for.
+    for signal in ["INT", "TERM"] {
+        let script = format!(
+            "\"$0\" \"$@\" & while ! ls t.jsonl.*.part 2>/dev/null; do :; done; kill -{signal} $!; wait $!; code=$?; ls t.jsonl*; exit $code"
+        );
+        let done = Run::new("synthesize trace --rows 100000000 --isl-stddev 0 --isl-mean 1000 -o t.jsonl")
+            .file("t.jsonl", "old")
+            .script(&script)
+            .run()
+            .expect_exit(130);
+        assert!(done.stdout.ends_with("\nt.jsonl\n"), "{}", done.stdout);
+        let made: Vec<_> =
+            std::fs::read_dir(done.home.path()).expect("a folder").flatten().map(|e| e.file_name()).collect();
+        assert!(made.iter().all(|name| !name.to_string_lossy().ends_with(".part")), "{made:?}");
+        assert_eq!(std::fs::read_to_string(done.home.path().join("t.jsonl")).expect("it is there"), "old");
+    }
 }
 
 #[test]

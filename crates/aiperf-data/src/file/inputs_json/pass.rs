@@ -50,6 +50,8 @@ pub(super) struct Index<'a> {
     pub(super) sessions: Vec<Session>,
     pub(super) streams: Streams,
     pub(super) unknown: Vec<String>,
+    /// There are others.
+    pub(super) more_unknown: bool,
     has_data: bool,
     /// What is wrong, and where.
     problem: Option<(String, RowProblem)>,
@@ -59,7 +61,17 @@ impl<'a> Index<'a> {
     pub(super) fn new(at: &'a Cell<u64>, field: Option<&'static str>) -> Self {
         let (bodies, sessions, unknown) = (Vec::new(), Vec::new(), Vec::new());
         let streams = Streams::default();
-        Self { at, field, bodies, sessions, streams, unknown, has_data: false, problem: None }
+        Self {
+            at,
+            field,
+            bodies,
+            sessions,
+            streams,
+            unknown,
+            more_unknown: false,
+            has_data: false,
+            problem: None,
+        }
     }
 
     pub(super) fn document(&mut self, input: &'a Input) -> Result<(), DataError> {
@@ -87,8 +99,13 @@ impl<'a> Index<'a> {
     }
 
     fn note_unknown(&mut self, key: String) {
-        if self.unknown.len() < MOST_NAMED && !self.unknown.contains(&key) {
+        if self.unknown.contains(&key) {
+            return;
+        }
+        if self.unknown.len() < MOST_NAMED {
             self.unknown.push(key);
+        } else {
+            self.more_unknown = true;
         }
     }
 

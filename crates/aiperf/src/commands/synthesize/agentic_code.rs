@@ -1,7 +1,6 @@
 //! `aiperf synthesize agentic-code`: conversations as coding assistants have them, AIPerf's for the same configuration and seed.
 
-use std::fs::{self, File};
-use std::io::BufWriter;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use aiperf_core::text::grouped;
@@ -10,9 +9,9 @@ use clap::{Arg, ArgMatches, Command, ValueHint, value_parser};
 use serde_json::json;
 
 use super::tell_block_size;
-use crate::commands::written;
+use crate::commands::{self, written};
 use crate::exit::{Exit, FAILED, SUCCESS, USAGE};
-use crate::output;
+use crate::{output, signals};
 
 /// The command.
 pub(crate) fn command() -> Command {
@@ -108,8 +107,9 @@ pub(crate) fn run(matches: &ArgMatches) -> Exit {
     let folder = parent.join(format!("{name}_{n}s_seed{seed}_{time}"));
     let quality = Quality::of(&sessions, &config);
     let made = fs::create_dir_all(parent).and_then(|()| fs::create_dir(&folder)).and_then(|()| {
-        let file = File::create(folder.join("dataset.jsonl"))?;
-        write_rows(&sessions, Layout::new(&config), rows, &mut BufWriter::with_capacity(1 << 20, file))
+        let path = folder.join("dataset.jsonl");
+        signals::remove_when_stopped(commands::beside(&path))?;
+        commands::whole(&path, |file| write_rows(&sessions, Layout::new(&config), rows, file))
     });
     let turns = match made {
         Ok(turns) => turns,

@@ -1,6 +1,5 @@
 //! `aiperf synthesize trace`: rows in Mooncake's form from a few figures.
 
-use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 
@@ -10,12 +9,15 @@ use clap::builder::ValueParser;
 use clap::{Arg, ArgMatches, Command, ValueHint, value_parser};
 
 use super::tell_block_size;
-use crate::commands::folder_above;
+use crate::commands::{beside, whole};
 use crate::exit::{Exit, FAILED, SUCCESS, USAGE};
-use crate::output;
+use crate::{output, signals};
 
 /// The longest prompt or answer.
 const MOST: u64 = 1 << 27;
+/// Most block ids that a trace is made of, and how many are told beforehand.
+const MOST_IDS: f64 = 4_294_967_296.0;
+const MANY_IDS: f64 = 100_000_000.0;
 /// A hit rate that is missed by more is told.
 const NEAR: f64 = 0.005;
 
@@ -105,10 +107,29 @@ fn share(text: &str) -> Result<f64, String> {
 pub(crate) fn run(matches: &ArgMatches) -> Exit {
     let Some(shape) = shape(matches) else { return Exit(USAGE) };
     let Some(path) = matches.get_one::<PathBuf>("output") else { return Exit(USAGE) };
+    let (ids, bytes) = shape.expected();
+    let size = format!(
+        "about {} block ids, {} GB: {} rows, prompts of {} tokens on average in blocks of {}",
+        grouped(ids as u64),
+        grouped((bytes / 1e9).ceil() as u64),
+        grouped(shape.rows),
+        grouped(shape.isl.expected() as u64),
+        grouped(shape.block_size),
+    );
+    if ids > MOST_IDS {
+        output::say(&format!(
+            "error: the trace would be {size}; up to {} ids are made. Take a larger --block-size, fewer --rows or a shorter --isl-mean.",
+            grouped(MOST_IDS as u64)
+        ));
+        return Exit(USAGE);
+    }
+    if ids > MANY_IDS {
+        output::say(&format!("note: the trace will be {size}."));
+    }
     let made = if path.as_os_str() == "-" {
         shape.write(&mut BufWriter::with_capacity(1 << 20, io::stdout().lock()))
     } else {
-        file(path).and_then(|file| shape.write(&mut BufWriter::with_capacity(1 << 20, file)))
+        file(&shape, path)
     };
     match made {
         Ok(made) => {
@@ -124,9 +145,9 @@ pub(crate) fn run(matches: &ArgMatches) -> Exit {
     }
 }
 
-fn file(path: &Path) -> io::Result<File> {
-    folder_above(path)?;
-    File::create(path)
+fn file(shape: &Shape, path: &Path) -> io::Result<Made> {
+    signals::remove_when_stopped(beside(path))?;
+    whole(path, |file| shape.write(file))
 }
 
 fn shape(matches: &ArgMatches) -> Option<Shape> {
