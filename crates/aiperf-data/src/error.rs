@@ -266,7 +266,7 @@ pub enum DataError {
         option: &'static str,
     },
     /// A schedule without a row.
-    #[error("{}: none of its {rows} rows lies between the offsets of the schedule; they count from the first row, in milliseconds", path.display())]
+    #[error("{}: none of its {rows} rows lies between --fixed-schedule-start-offset and --fixed-schedule-end-offset (milliseconds)", path.display())]
     AllOutside {
         /// The file.
         path: PathBuf,

@@ -134,7 +134,8 @@ impl RequestTemplate {
                     list[at].1 = fill;
                 }
             } else {
-                let accept = list.iter().position(|(name, _)| name == "Accept").unwrap_or(list.len());
+                let accept = list.iter().position(|(name, _)| name.eq_ignore_ascii_case("accept"));
+                let accept = accept.unwrap_or(list.len());
                 list.insert(accept, (name.clone(), fill));
             }
         }

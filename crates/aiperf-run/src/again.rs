@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use tokio::sync::oneshot;
 
 use crate::error::RunError;
-use crate::filler::Bodies;
+use crate::filler::{Bodies, CloseOnPanic};
 use crate::prepare::{Composer, Prepared, Sessions};
 
 /// When conversations are given back, and made again.
@@ -62,7 +62,8 @@ impl Again {
             .name("composer-again".into())
             .spawn(move || {
                 aiperf_os::sched::lower_priority(5);
-                make(composer, &sessions, &wishes).inspect_err(|_| ring.close())
+                let guard = CloseOnPanic(ring);
+                make(composer, &sessions, &wishes).inspect_err(|_| guard.0.close())
             })
             .map_err(RunError::Thread)?;
         Ok((Self { held: AtomicU64::default(), rests, maker: Some(maker) }, thread))
@@ -84,7 +85,10 @@ impl Again {
 
 fn make(mut composer: Composer, sessions: &Sessions, wishes: &Receiver<Wish>) -> Result<(), RunError> {
     while let Ok(Wish::Conversation(session, to)) = wishes.recv() {
-        // Its session may have been stopped meanwhile.
+        // Its session may have been stopped meanwhile, as all of them are at the end.
+        if to.is_closed() {
+            continue;
+        }
         let _ = to.send(composer.session(sessions, session)?);
     }
     Ok(())

@@ -201,6 +201,7 @@ impl Control {
             counters: Counters::default(),
             stop: Stop::default(),
             spent: Notify::new(),
+            started: Notify::new(),
         });
         tracing::info!("phase {} starts", plan.name);
         self.progress.start(plan);

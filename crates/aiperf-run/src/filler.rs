@@ -107,7 +107,7 @@ fn at_first(plan: &PhasePlan) -> u64 {
 pub(crate) type Filled = (Composer, Result<(), RunError>);
 
 /// Closes the ring when the composer panics: sessions would wait for ever for what it does not bring.
-struct CloseOnPanic<T>(Arc<Ring<T>>);
+pub(crate) struct CloseOnPanic<T>(pub(crate) Arc<Ring<T>>);
 
 impl<T> Drop for CloseOnPanic<T> {
     fn drop(&mut self) {

@@ -43,6 +43,8 @@ pub(crate) struct Phase {
     pub stop: Stop,
     /// Told when the cap on requests is reached.
     pub spent: Notify,
+    /// Told when the last session has its number.
+    pub started: Notify,
 }
 
 /// When the sessions of a phase start.
@@ -152,6 +154,17 @@ impl Phase {
 
     fn has_reached_cap(&self) -> bool {
         self.counters.sent.load(Ordering::Relaxed) >= self.window.max_requests
+    }
+
+    /// Resolves when every session has its number, where sessions are numbered as they start.
+    pub(crate) async fn all_started(&self) {
+        loop {
+            let started = self.started.notified();
+            if !self.window.admits(self.next_session.load(Ordering::Relaxed)) {
+                return;
+            }
+            started.await;
+        }
     }
 
     /// Resolves when the cap on requests was reached; never without one.

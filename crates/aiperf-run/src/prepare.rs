@@ -91,6 +91,8 @@ impl Prepared {
         let own = &self.turns[turn];
         let before = self.turns[..turn].iter().zip(&self.turns[1..=turn]).rev();
         let again = before.take_while(|(_, next)| own.list.is_some() && !next.resets).map(|(turn, _)| turn);
+        // What is its author's own list is not said again.
+        let again = again.filter(|turn| turn.list.is_some());
         std::iter::once(own).chain(again).map(|turn| u64::from(turn.images)).sum()
     }
 

@@ -44,6 +44,7 @@ pub(crate) fn phase(plan: PhasePlan, start_ns: u64) -> Arc<Phase> {
         counters: Counters::default(),
         stop: Stop::default(),
         spent: Notify::new(),
+        started: Notify::new(),
     })
 }
 

@@ -44,7 +44,10 @@ mod tests {
     #[test]
     fn the_first_key_that_comes_again_is_told() {
         let of = |line: &str| doubled_key(line.as_bytes());
-        assert_eq!(of(r#"{"text":"a","output_length":1,"text":"b","output_length":2}"#).as_deref(), Some("text"));
+        assert_eq!(
+            of(r#"{"text":"a","output_length":1,"text":"b","output_length":2}"#).as_deref(),
+            Some("text")
+        );
         assert_eq!(of(r#"{"a":{"b":1},"c":{"b":1}}"#), None);
         assert_eq!(of(r#"{"te\u0078t":"a","text":"b"}"#).as_deref(), Some("text"));
         assert!(["[]", "1", "{", "", r#"{"a":1,"a""#].into_iter().all(|line| of(line).is_none()));

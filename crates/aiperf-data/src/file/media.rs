@@ -235,8 +235,12 @@ impl Files {
 
     fn open(&self, kind: MediaKind, content: &str) -> Result<File, RowProblem> {
         let open = |path: &Path| {
-            let file = File::open(path)?;
-            if file.metadata()?.is_file() { Ok(file) } else { Err(ErrorKind::IsADirectory.into()) }
+            // Looked at first: opening a pipe would wait for whoever writes it.
+            if std::fs::metadata(path)?.is_file() {
+                File::open(path)
+            } else {
+                Err(ErrorKind::IsADirectory.into())
+            }
         };
         let path = Path::new(content);
         let found = open(path).or_else(|error: std::io::Error| {

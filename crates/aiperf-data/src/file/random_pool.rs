@@ -13,7 +13,7 @@ use super::source::Source;
 use crate::error::RowProblem;
 
 /// Keys of other forms that mean nothing to a row that may be drawn at any time.
-const FOREIGN: [&str; 8] = [
+const FOREIGN: [&str; 9] = [
     "role",
     "session_id",
     "output_length",
@@ -22,6 +22,7 @@ const FOREIGN: [&str; 8] = [
     "duration_e2e_ms",
     "reset_context",
     "extra",
+    "headers",
 ];
 
 /// Reads a line.

@@ -223,6 +223,7 @@ impl Row {
             && self.delay_ns.is_none()
             && self.output_length.is_none()
             && self.extra.is_empty()
+            && self.headers.is_empty()
             && !self.resets
             && self.media.is_empty()
             && self.texts.iter().any(|text| !text.is_empty())

@@ -118,10 +118,25 @@ impl Row {
     }
 }
 
+/// What kind of value something is, without what it says.
+const fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "true or false",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text with a line break or another control character",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
 /// Headers of a request: names with texts.
 fn headers(value: Value) -> Result<TurnHeaders, RowProblem> {
     let Value::Object(map) = value else {
-        return Err(wrong("headers", "an object of names and texts", &value));
+        // What stands there may be a key: no value is shown.
+        let found = if value.is_string() { "a text" } else { kind_of(&value) };
+        let wanted = "an object of names and texts";
+        return Err(RowProblem::Field { field: "headers", wanted, found: found.to_owned() });
     };
     map.into_iter()
         .map(|(name, value)| {
@@ -131,7 +146,10 @@ fn headers(value: Value) -> Result<TurnHeaders, RowProblem> {
             }
             match value {
                 Value::String(text) if is_value(&text) => Ok((name, text)),
-                other => Err(wrong("headers", "texts of one line", &other)),
+                other => {
+                    let found = format!("'{}' with {}", for_terminal(&name, SHOWN), kind_of(&other));
+                    Err(RowProblem::Field { field: "headers", wanted: "names with texts of one line", found })
+                }
             }
         })
         .collect()

@@ -54,6 +54,7 @@ pub(super) struct Scan {
     /// Conversations have markers.
     is_marked: bool,
     ignore_timestamps: bool,
+    session_header: String,
     api: EndpointKind,
     fitness: Fitness,
     pub(super) rows: Rows,
@@ -129,6 +130,7 @@ impl Scan {
             form,
             is_marked: plan.cache_bust.is_some(),
             ignore_timestamps: set.ignore_timestamps,
+            session_header: plan.endpoint.session_header.clone(),
             api,
             fitness: Fitness::new(api, &set.path),
             rows: Rows::default(),
@@ -233,11 +235,11 @@ impl Scan {
 
     /// Why no row is left.
     pub(super) fn nothing_left(&mut self) -> DataError {
-        if self.facts.too_long > 0 {
+        if self.facts.too_long > 0 && self.facts.outside == 0 {
             return DataError::AllTooLong { path: self.path.clone(), rows: self.facts.too_long };
         }
         if self.facts.outside > 0 {
-            return DataError::AllOutside { path: self.path.clone(), rows: self.facts.outside as usize };
+            return DataError::AllOutside { path: self.path.clone(), rows: self.facts.read as usize };
         }
         let bad = std::mem::replace(&mut self.bad, BadRows::new(plan::BadRows::Stop));
         bad.nothing_left(&self.path, self.facts.read)
@@ -268,6 +270,12 @@ impl Scan {
                 return Ok(false);
             }
         };
+        // What is left may be answers alone.
+        let mode = self.mode(&record, before);
+        if !record.turns.iter().any(|row| mode.sends(row)) {
+            self.facts.outside += 1;
+            return Ok(false);
+        }
         if let Some(sample) = &mut self.sample
             && !sample.keeps(record.session_id.as_deref(), number)
         {
@@ -402,6 +410,15 @@ impl Scan {
         }
         if !record.turns.iter().any(|row| mode.sends(row)) {
             return Err(RowProblem::NoQuestions);
+        }
+        if let Some((name, _)) = record
+            .turns
+            .iter()
+            .flat_map(|row| &row.headers)
+            .find(|(name, _)| name.eq_ignore_ascii_case(&self.session_header))
+        {
+            let wanted = "names of headers that a request may choose: not the one of the session";
+            return Err(RowProblem::Field { field: "headers", wanted, found: format!("'{name}'") });
         }
         if mode == Mode::Whole && record.turns.iter().any(|row| row.resets) {
             let wanted = "absent where each turn is a whole request";

@@ -229,7 +229,7 @@ impl<'a> Walk<'a> {
                 let (own_ns, delay_ns) = L::times(talk, next);
                 let is_planned = !matches!((own_ns, delay_ns), (None, _) | (Some(0), Some(_)));
                 let next_ns = schedule.later_ns(0, own_ns, delay_ns, at_ns);
-                if !is_planned || self.is_in_time(next_ns) {
+                if self.is_in_time(next_ns) {
                     due.push(Reverse((next_ns, session, next, is_planned)));
                     continue;
                 }

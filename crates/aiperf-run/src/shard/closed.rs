@@ -6,24 +6,13 @@ use std::sync::atomic::Ordering;
 
 use aiperf_load::{LimitCurve, Limited, PhaseWindow, share};
 use aiperf_os::mono_ns;
-use tokio::sync::Notify;
 
 use super::Shard;
 use super::part::{MaySend, Part};
 use super::session::{Begin, Room};
 
 /// The right to start further sessions, until the last one has started.
-struct Starting {
-    sender: RefCell<Option<MaySend>>,
-    over: Notify,
-}
-
-impl Starting {
-    fn end(&self) {
-        self.sender.take();
-        self.over.notify_one();
-    }
-}
+type Starting = Rc<RefCell<Option<MaySend>>>;
 
 impl Shard {
     /// One worker per place; each starts the next session as soon as its last one ended.
@@ -36,7 +25,7 @@ impl Shard {
             Rc::new(LimitCurve::new(target, Some(&ramp), Limited::Sessions, self.seed, part.phase.number))
         });
         let most = worth_having(curve.as_ref().map_or(target, |curve| curve.peak()), &part.phase.window);
-        let starting = Rc::new(Starting { sender: RefCell::new(Some(part.may_send())), over: Notify::new() });
+        let starting = Rc::new(RefCell::new(Some(part.may_send())));
         for place in 0..share::places(most, self.index, self.shards) {
             let place = place * self.shards as u32 + self.index as u32;
             let reached_ns = curve.as_ref().map_or(Some(0), |curve| curve.reached_ns(place + 1));
@@ -45,7 +34,7 @@ impl Shard {
                 tokio::select! {
                     biased;
                     () = self.stopped(part) => break,
-                    () = starting.over.notified() => break,
+                    () = part.phase.all_started() => break,
                     () = self.deadlines.until(part.phase.window.start_ns.saturating_add(reached_ns)) => {}
                 }
             }
@@ -68,7 +57,7 @@ impl Shard {
         part: Rc<Part>,
         place: u32,
         curve: Option<Rc<LimitCurve>>,
-        starting: Rc<Starting>,
+        starting: Starting,
     ) {
         let phase = &part.phase;
         let start_ns = phase.window.start_ns;
@@ -81,12 +70,13 @@ impl Shard {
             }
             let session = phase.next_session.fetch_add(1, Ordering::Relaxed);
             if !phase.window.admits(session) {
-                starting.end();
+                starting.take();
                 return;
             }
             let sender = part.may_send();
             if !phase.window.admits(session + 1) {
-                starting.end();
+                starting.take();
+                phase.started.notify_waiters();
             }
             self.session::<R>(&part, Begin::free(session, sender)).await;
             // What came for other streams at the same moment is stamped before this one's next request is made and sent:

@@ -282,7 +282,8 @@ fn prompts_count_as_a_server_counts_them() {
         json!("x"),
         json!(["x"]),
         json!([{"content": "no role"}]),
-        json!([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:"}}]}]),
+        json!([{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]),
+        json!([{"role": "user", "content": [{"type": "hologram", "hologram": {"url": "data:"}}]}]),
     ] {
         assert_eq!(prompt(CHAT, json!({"model": "m", "messages": bad, "max_tokens": 1})).0, 400, "{bad}");
     }

@@ -286,3 +286,39 @@ fn a_form_without_a_dry_run_is_refused() {
         .expect_exit(2)
         .says(&["--cache-block-size", "'0'"]);
 }
+
+#[test]
+fn a_prompt_without_a_text_is_not_one_behind_an_answer() {
+    let rows = "{\"text_input\":\"\",\"output_length\":4}\n{\"text_input\":\"a b\",\"output_length\":4}\n";
+    let done = Run::unseeded("sim://")
+        .args("--input-file t.jsonl --custom-dataset-type mooncake_trace --dry-run --random-seed 1")
+        .file("t.jsonl", rows)
+        .run()
+        .expect_exit(0);
+    assert!(done.stdout.contains("1 request has no prompt that can be read"), "{}", done.stdout);
+    assert!(!done.stdout.contains("behind an answer"), "{}", done.stdout);
+}
+
+#[test]
+fn a_count_cuts_a_schedule_at_its_last_turns() {
+    let row =
+        |session: &str, at: u64| json!({"text": session, "session_id": session, "timestamp": at}).to_string();
+    let rows = [row("a", 0), row("b", 20), row("a", 60), row("c", 200)].join("\n");
+    let run = |more: &str| {
+        Run::unseeded("sim://")
+            .args("--input-file t.jsonl --fixed-schedule --request-count 3 --random-seed 1")
+            .args(more)
+            .file("t.jsonl", &rows)
+            .run()
+            .expect_exit(0)
+    };
+    let told = &foretold(&run("--dry-run"))["phases"][0];
+    assert_eq!((whole(&told["sessions"]), whole(&told["requests"])), (2, 3));
+    let mut sent: Vec<(String, u64)> = run("")
+        .records()
+        .iter()
+        .map(|r| (r["metadata"]["conversation_id"].to_string(), whole(&r["metadata"]["turn_index"])))
+        .collect();
+    sent.sort();
+    assert_eq!(sent, [("\"a\"".to_owned(), 0), ("\"a\"".to_owned(), 1), ("\"b\"".to_owned(), 0)]);
+}

@@ -331,3 +331,29 @@ fn a_variable_of_aiperf_says_which_column_has_the_sessions() {
         "provided_session_id or poor_man_session_id",
     ]);
 }
+
+#[test]
+fn a_folder_without_its_files_says_what_it_passed_over() {
+    let done = Run::unseeded("sim://")
+        .args("--input-file bodies --custom-dataset-type raw_payload")
+        .file("bodies/a.json", r#"{"messages":[{"role":"user","content":"A"}]}"#)
+        .run()
+        .expect_exit(2);
+    assert!(done.stderr.contains("bodies") && done.stderr.contains("'a.json'"), "{}", done.stderr);
+    assert!(done.stderr.contains(".jsonl"), "{}", done.stderr);
+}
+
+#[test]
+fn a_key_that_a_row_has_twice_is_told() {
+    let done = Run::unseeded("sim://?ttft=0&itl=0")
+        .args("--input-file p.jsonl --request-count 1 --osl 4 --random-seed 1")
+        .file("p.jsonl", "{\"text\":\"a\",\"text\":\"b\",\"output_length\":2}\n")
+        .run()
+        .expect_exit(0);
+    let said = format!("{}{}", done.stdout, done.stderr);
+    assert!(
+        said.contains("the row in line 1 with a key twice, such as 'text': the last one counts"),
+        "{said}"
+    );
+    assert!(said.contains("every row says its output length, so that --osl has no effect"), "{said}");
+}
