@@ -291,7 +291,7 @@ fn a_form_without_a_dry_run_is_refused() {
 fn a_prompt_without_a_text_is_not_one_behind_an_answer() {
     let rows = "{\"text_input\":\"\",\"output_length\":4}\n{\"text_input\":\"a b\",\"output_length\":4}\n";
     let done = Run::unseeded("sim://")
-        .args("--input-file t.jsonl --custom-dataset-type mooncake_trace --dry-run --random-seed 1")
+        .args("--input-file t.jsonl --custom-dataset-type mooncake_trace --dry-run --request-count 2 --random-seed 1")
         .file("t.jsonl", rows)
         .run()
         .expect_exit(0);
@@ -305,7 +305,7 @@ fn a_count_cuts_a_schedule_at_its_last_turns() {
         |session: &str, at: u64| json!({"text": session, "session_id": session, "timestamp": at}).to_string();
     let rows = [row("a", 0), row("b", 20), row("a", 60), row("c", 200)].join("\n");
     let run = |more: &str| {
-        Run::unseeded("sim://")
+        Run::unseeded("sim://?ttft=0&itl=0")
             .args("--input-file t.jsonl --fixed-schedule --request-count 3 --random-seed 1")
             .args(more)
             .file("t.jsonl", &rows)
