@@ -266,7 +266,7 @@ pub enum DataError {
         option: &'static str,
     },
     /// A schedule without a row.
-    #[error("{}: none of its {rows} rows lies between --fixed-schedule-start-offset and --fixed-schedule-end-offset (milliseconds)", path.display())]
+    #[error("{}: none of its {rows} rows lies between --fixed-schedule-start-offset and --fixed-schedule-end-offset (milliseconds; a baseten_trace counts them from its first row)", path.display())]
     AllOutside {
         /// The file.
         path: PathBuf,

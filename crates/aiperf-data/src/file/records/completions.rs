@@ -177,7 +177,9 @@ fn rows_outside_of_the_schedule_are_left_out() {
     let none = opened(&lines(&trace()), |plan, _| plan.phases.push(phase(300, 390))).map(|_| ());
     assert_eq!(
         none,
-        Err("t.jsonl: none of its 5 rows lies between the offsets of the schedule; they count from the first row, in milliseconds".to_owned())
+        Err("t.jsonl: none of its 5 rows lies between --fixed-schedule-start-offset and --fixed-schedule-end-offset (milliseconds; a baseten_trace \
+             counts them from its first row)"
+            .to_owned())
     );
     // Two phases that want different parts of it.
     let both = good(|plan, _| plan.phases.extend([phase(0, 100), phase(200, 400)]));
