@@ -14,6 +14,7 @@ mod docs;
 mod doctor;
 mod dry_run;
 mod endpoints;
+mod examples;
 mod explain;
 mod files;
 mod formats;
