@@ -69,7 +69,7 @@ impl Again {
         Ok((Self { held: AtomicU64::default(), rests, maker: Some(maker) }, thread))
     }
 
-    /// Whether sessions may have to think.
+    /// Whether sessions have several turns, between which they may think.
     pub(crate) const fn is_there(&self) -> bool {
         self.maker.is_some()
     }

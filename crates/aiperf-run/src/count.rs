@@ -63,10 +63,10 @@ impl BodyCounter {
         Self { tokenizer, endpoint, specials, template, known: Memo::default(), told: false }
     }
 
-    /// Another one that counts the same.
+    /// Another one that counts the same, and leaves it to this one to tell what the template refuses.
     pub(crate) fn twin(&self) -> Self {
         let (tokenizer, endpoint) = (self.tokenizer.clone(), self.endpoint.clone());
-        Self::new(tokenizer, endpoint, self.specials, self.template)
+        Self { told: true, ..Self::new(tokenizer, endpoint, self.specials, self.template) }
     }
 
     /// Tokens of a body; `None` when the template refuses it, as a server with this template will.

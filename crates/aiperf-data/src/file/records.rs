@@ -4,6 +4,8 @@
 //! So a file of 10 GB costs 8 bytes a row, and nothing is found to be broken in the middle of a run unless the file is changed
 //! under it, which is an error that names the row.
 
+mod gathered;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,11 +16,11 @@ use aiperf_rng::{Key, Stream};
 use aiperf_tokens::Tokenizer;
 use serde_json::{Map, Value, json};
 
+use self::gathered::Gathered;
 use super::baseten;
 use super::by_start::ByStart;
 use super::grown::{Grown, Part};
 use super::index::{Groups, MOST_TURNS};
-use super::lines;
 use super::media::{Files, Shown};
 use super::mooncake::{Histories, History};
 use super::random_pool::{Pick, Pools};
@@ -141,94 +143,6 @@ impl Turns {
     }
 }
 
-/// What is kept of the passes over all files.
-#[derive(Debug, Default)]
-struct Gathered {
-    notes: Vec<String>,
-    /// Files with notes that were left out.
-    silent: usize,
-    replaces_messages: bool,
-    facts: RowFacts,
-    times: Vec<u64>,
-    /// The first time of all rows.
-    earliest_ns: Option<u64>,
-    texts: Vec<u32>,
-    files: usize,
-    /// Where the first text with a name is.
-    named: Option<(PathBuf, u64)>,
-    /// Some file has a query in each row; and where the first row without one is.
-    has_queries: bool,
-    queryless: Option<(PathBuf, u64)>,
-}
-
-impl Gathered {
-    /// Most notes of single files of a folder.
-    const MOST_NOTES: usize = 12;
-
-    fn add(&mut self, scan: &mut Scan, path: &Path) -> Result<(), DataError> {
-        self.files += usize::from(scan.rows.len() > 0);
-        self.replaces_messages |= scan.replaces_messages;
-        let notes = scan.notes();
-        if self.notes.is_empty() || self.notes.len() + notes.len() <= Self::MOST_NOTES {
-            self.notes.extend(notes);
-        } else {
-            self.silent += usize::from(!notes.is_empty());
-        }
-        let of = &scan.facts;
-        self.facts.read += of.read;
-        self.facts.broken += of.broken;
-        self.facts.endless_delays += of.endless_delays;
-        self.facts.too_long += of.too_long;
-        self.facts.not_drawn += of.not_drawn;
-        self.facts.capped_outputs += of.capped_outputs;
-        self.facts.capped_delays += of.capped_delays;
-        let first = self.earliest_ns.into_iter().chain(scan.earliest_ns).min();
-        self.earliest_ns = first;
-        self.facts.first_broken = self.facts.first_broken.take().or_else(|| of.first_broken.clone());
-        self.times.append(&mut scan.times);
-        self.texts.append(&mut scan.texts);
-        let place = |line| (path.to_owned(), line);
-        self.named = self.named.take().or_else(|| scan.has_names.map(place));
-        self.has_queries |= scan.queryless.is_none() && scan.rows.len() > 0;
-        self.queryless = self.queryless.take().or_else(|| scan.queryless.map(place));
-        if self.times.len().max(self.texts.len()) > u32::MAX as usize {
-            let problem = RowProblem::TooManyRows { max: u32::MAX as usize };
-            return Err(lines::placed_error(path, 1, (None, problem)));
-        }
-        Ok(())
-    }
-
-    /// Whether all of it can be drawn from together.
-    fn checked(mut self, plan: &Plan, set: &FilePlan) -> Result<Self, DataError> {
-        if self.silent > 0 {
-            self.notes.push(format!(
-                "{}: there is more to say of {} other files",
-                set.path.display(),
-                self.silent
-            ));
-        }
-        if self.texts.is_empty() {
-            return Ok(self);
-        }
-        let at_fault =
-            |(path, line): (PathBuf, u64), problem| lines::placed_error(&path, line, (None, problem));
-        if set.batch != 1 {
-            if self.files > 1 {
-                return Err(DataError::ManyPools { path: set.path.clone(), files: self.files });
-            }
-            if let Some(place) = self.named.take() {
-                return Err(at_fault(place, RowProblem::NamedInBatch));
-            }
-        }
-        let api = plan.endpoint.kind;
-        let no_query = api.is_ranking() && (!self.has_queries || set.batch != 1);
-        match self.queryless.take().filter(|_| no_query) {
-            Some(place) => Err(at_fault(place, RowProblem::NoQuery { api: api.name() })),
-            None => Ok(self),
-        }
-    }
-}
-
 /// The files of a folder that a form has: of `random_pool` all of them, of others those below it called `.jsonl`; by name.
 pub(super) fn files_below(folder: &Path, form: Form) -> Result<Vec<PathBuf>, DataError> {
     let mut found = Vec::new();
@@ -247,13 +161,11 @@ pub(super) fn files_below(folder: &Path, form: Form) -> Result<Vec<PathBuf>, Dat
         }
     }
     found.sort();
-    if found.is_empty() && form != Form::RandomPool {
-        return Err(nothing_in(folder));
+    match (found.is_empty(), form) {
+        (true, Form::RandomPool) => Err(DataError::EmptyFile { path: folder.to_owned() }),
+        (true, _) => Err(nothing_in(folder)),
+        (false, _) => Ok(found),
     }
-    if found.is_empty() {
-        return Err(DataError::EmptyFile { path: folder.to_owned() });
-    }
-    Ok(found)
 }
 
 /// The first `most` rows in the order of their times; rows of one time keep theirs.
@@ -357,7 +269,8 @@ impl RecordFile {
             let time = |row: usize| gathered.times[row] - zero_ns;
             let sessions = std::mem::take(&mut scan.grouper).finish(None);
             let is_alone = set.replay.turn_times == TurnTimes::Alone;
-            let sorted = ByStart::of(&sessions, time, |ns| Window::of(plan).holds(ns), is_alone, set.entries);
+            let window = Window::of(plan);
+            let sorted = ByStart::of(&sessions, time, |ns| window.holds(ns), is_alone, set.entries);
             if sorted.groups.len() == 0 {
                 return Err(DataError::AllOutside { path, rows: source.len() });
             }

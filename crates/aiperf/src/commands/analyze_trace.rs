@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use aiperf_trace::{Severity, analyze};
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
 
-use super::written;
+use super::{block_size, written};
 use crate::exit::{Exit, NOT_ALIKE, SUCCESS, USAGE};
 use crate::output;
 
@@ -35,15 +35,7 @@ pub(crate) fn command() -> Command {
                 .value_parser(value_parser!(PathBuf))
                 .help("The same by name"),
         )
-        .arg(
-            Arg::new("block-size")
-                .long("block-size")
-                .alias("block_size")
-                .value_name("TOKENS")
-                .default_value("512")
-                .value_parser(value_parser!(u64).range(1..=1 << 27))
-                .help("Tokens of a block"),
-        )
+        .arg(block_size("Tokens of a block"))
         .arg(
             Arg::new("output-file")
                 .long("output-file")

@@ -22,6 +22,17 @@ pub(crate) mod synthesize;
 pub(crate) mod tokenizer;
 pub(crate) mod validate;
 
+/// How long the blocks of a trace are, for commands that look at one.
+fn block_size(help: &'static str) -> clap::Arg {
+    clap::Arg::new("block-size")
+        .long("block-size")
+        .alias("block_size")
+        .value_name("TOKENS")
+        .default_value("512")
+        .value_parser(clap::value_parser!(u64).range(1..=1 << 27))
+        .help(help)
+}
+
 /// Makes the folders above a file.
 fn folder_above(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());

@@ -6,6 +6,7 @@ use aiperf_core::text::grouped;
 use aiperf_trace::validate;
 use clap::{Arg, ArgMatches, Command, ValueHint, value_parser};
 
+use super::block_size;
 use crate::exit::{Exit, FAILED, USAGE};
 use crate::output;
 
@@ -44,15 +45,7 @@ pub(crate) fn command() -> Command {
                 .value_parser(value_parser!(PathBuf))
                 .help("The same by name"),
         )
-        .arg(
-            Arg::new("block-size")
-                .long("block-size")
-                .alias("block_size")
-                .value_name("TOKENS")
-                .default_value("512")
-                .value_parser(value_parser!(u64).range(1..=1 << 27))
-                .help("Tokens of a block, as --isl-block-size gives it to a replay"),
-        )
+        .arg(block_size("Tokens of a block, as --isl-block-size gives it to a replay"))
 }
 
 /// Checks the file.
