@@ -117,6 +117,7 @@ impl Workload for Rankings {
             entries: self.entries,
             turns: self.entries as u64,
             most_turns: 1,
+            waits: false,
             notes: Vec::new(),
             rows: None,
         }

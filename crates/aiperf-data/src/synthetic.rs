@@ -395,6 +395,7 @@ impl Workload for Synthetic {
             entries: self.entries,
             turns: self.totals.turns,
             most_turns: self.totals.most_turns,
+            waits: self.turns.delay.is_some(),
             notes: self.notes.clone(),
             rows: None,
         }

@@ -135,6 +135,8 @@ pub struct WorkloadFacts {
     pub turns: u64,
     /// Turns of the longest conversation.
     pub most_turns: usize,
+    /// Some later turn may say when it is sent, or how long after the answer before it.
+    pub waits: bool,
     /// What a user should know, one line each, in no need of a prefix.
     pub notes: Vec<String>,
     /// What became of the rows of a file.

@@ -161,7 +161,7 @@ impl Job {
             collected,
             server_count,
             probed,
-            notes: starts::notes(&self.starts),
+            notes: self.notes(),
             problems,
         }))
     }
@@ -305,6 +305,15 @@ impl Job {
         }
         let inputs = composer.and_then(Composer::finish);
         Ok(Driven { anchor, ends, inputs, collected, server_count, probed, problems })
+    }
+
+    /// What a user should know of the load, one sentence each.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let mut notes = starts::notes(&self.starts);
+        if self.plan.on_turn_error == OnTurnError::AbortSession && self.workload.describe().most_turns < 2 {
+            notes.push("--on-turn-error has no effect: every conversation has one turn".to_owned());
+        }
+        notes
     }
 
     /// Makes the requests, those that are made for the first time into `inputs` too.

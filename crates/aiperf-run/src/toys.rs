@@ -93,6 +93,7 @@ impl Workload for Breaking {
             entries: self.good,
             turns: self.good as u64,
             most_turns: 1,
+            waits: false,
             notes: Vec::new(),
             rows: None,
         }
@@ -177,6 +178,7 @@ impl Workload for Given {
             entries: self.len(),
             turns: self.conversations.iter().map(|c| c.turns.len() as u64).sum(),
             most_turns: self.conversations.iter().map(|c| c.turns.len()).max().unwrap_or(0),
+            waits: self.conversations.iter().any(|c| c.turns.iter().any(|turn| turn.delay_ns.is_some())),
             notes: Vec::new(),
             rows: None,
         }

@@ -60,6 +60,19 @@ pub enum RowProblem {
         /// How many images.
         images: usize,
     },
+    /// Texts and images of several pools that do not go in pairs.
+    #[error(
+        "drawn together with {others}, the conversation has {texts} texts and {images} images; requests of type 'nim_embeddings' have \
+         them in pairs, or only the one or the other"
+    )]
+    UnpairedDraw {
+        /// How many texts.
+        texts: usize,
+        /// How many images.
+        images: usize,
+        /// Files and lines of the other rows.
+        others: String,
+    },
     /// A field of another type or range.
     #[error("'{field}' must be {wanted}, not {found}")]
     Field {
@@ -67,6 +80,14 @@ pub enum RowProblem {
         field: &'static str,
         /// What is allowed.
         wanted: &'static str,
+        /// What is there, shortened.
+        found: String,
+    },
+    /// A column with an output length that is none.
+    #[error("'{column}' must be a whole number above 0, the output length, not {found}")]
+    OutputLength {
+        /// The column.
+        column: String,
         /// What is there, shortened.
         found: String,
     },

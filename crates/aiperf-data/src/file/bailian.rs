@@ -95,6 +95,8 @@ pub(super) struct Chats {
     pub(super) strays: u64,
     /// Rows that are their own forefathers.
     pub(super) rings: u64,
+    /// Rows with the chat of an earlier one, and the first of them.
+    pub(super) doubled: Option<(u64, usize)>,
 }
 
 /// A row whose root is not known, or is being looked for.
@@ -118,6 +120,7 @@ impl Links {
     /// too many turns.
     pub(super) fn finish(self, most: Option<usize>) -> Result<Chats, (usize, RowProblem)> {
         let (roots_of, strays, rings) = self.roots();
+        let doubled = self.doubled();
         let mut number_of = vec![OPEN; self.chats.len()];
         let (mut roots, mut turns): (Vec<u32>, Vec<usize>) = (Vec::new(), Vec::new());
         let most = most.unwrap_or(usize::MAX);
@@ -155,7 +158,18 @@ impl Links {
         }
         let roots: Vec<i64> = roots.iter().map(|root| self.chats[*root as usize]).collect();
         let unnamed = vec![0; roots.len()];
-        Ok(Chats { groups: Groups::Sessions { rows, starts, unnamed }, roots, begins, strays, rings })
+        let groups = Groups::Sessions { rows, starts, unnamed };
+        Ok(Chats { groups, roots, begins, strays, rings, doubled })
+    }
+
+    /// How many rows have the chat of an earlier one, and which is the first of them.
+    fn doubled(&self) -> Option<(u64, usize)> {
+        let mut by_chat: Vec<u32> = (0..self.chats.len() as u32).collect();
+        by_chat.sort_by_key(|row| self.chats[*row as usize]);
+        let chat = |row: u32| self.chats[row as usize];
+        let again = by_chat.windows(2).filter(|pair| chat(pair[0]) == chat(pair[1])).map(|pair| pair[1]);
+        let first = again.clone().min()?;
+        Some((again.count() as u64, first as usize))
     }
 
     /// The row of the root of each row, how many rows have a parent that is not there, and how many go in a ring.
@@ -205,8 +219,8 @@ impl Links {
 }
 
 impl Chats {
-    /// What rows say that is not so.
-    pub(super) fn notes(&self) -> Vec<String> {
+    /// What rows say that is not so; `line` is that of a row.
+    pub(super) fn notes(&self, line: impl Fn(usize) -> u64) -> Vec<String> {
         let say = |count: u64, one: &str, more: &str| match count {
             0 => None,
             1 => Some(format!("1 row {one}")),
@@ -222,7 +236,17 @@ impl Chats {
             "goes on with itself through its parents: it begins a conversation",
             "go on with themselves through their parents: each begins a conversation",
         );
-        strays.into_iter().chain(rings).collect()
+        let doubled = self.doubled.map(|(rows, first)| {
+            let line = line(first);
+            if rows == 1 {
+                format!("the row in line {line} has the chat_id of an earlier one: both are turns of one conversation")
+            } else {
+                format!(
+                    "{rows} rows have the chat_id of an earlier one (line {line} is the first): they are turns of one conversation with it"
+                )
+            }
+        });
+        strays.into_iter().chain(rings).chain(doubled).collect()
     }
 }
 
@@ -343,6 +367,23 @@ mod tests {
         assert_eq!(grouped(&[(1, 1, 1), (2, 1, 2)], None), (vec![(1, vec![0, 1])], 0, 1));
         let (told, strays, rings) = grouped(&[(1, 3, 1), (2, 1, 2), (3, 2, 3)], None);
         assert_eq!((told, strays, rings), (vec![(1, vec![0, 1, 2])], 0, 1));
+    }
+
+    #[test]
+    fn rows_of_one_chat_are_told() {
+        let told = |rows: &[(i64, i64, u32)]| {
+            let chats = links(rows).finish(None).expect("few turns");
+            let said = chats.notes(|row| 10 + row as u64);
+            (chats.groups.len(), said)
+        };
+        assert_eq!(told(&[(1, -1, 1), (2, 1, 2)]), (1, vec![]));
+        let one = "the row in line 12 has the chat_id of an earlier one: both are turns of one conversation";
+        assert_eq!(told(&[(1, -1, 1), (2, -1, 1), (1, -1, 1)]), (2, vec![one.to_owned()]));
+        let more = "3 rows have the chat_id of an earlier one (line 11 is the first): they are turns of one conversation with it";
+        assert_eq!(
+            told(&[(1, -1, 1), (1, -1, 1), (2, 1, 2), (1, -1, 1), (2, 1, 2)]),
+            (1, vec![more.to_owned()])
+        );
     }
 
     #[test]

@@ -74,6 +74,8 @@ fn table(input: &Input) -> Result<Detected, DataError> {
     Ok((form, if names.is_empty() { Vec::new() } else { vec![unread] }))
 }
 
+/// Keys of what a row has to send.
+const CONTENT: [&str; 8] = ["text", "texts", "image", "images", "audio", "audios", "video", "videos"];
 /// Keys of a trace of lengths.
 const TRACE: [&str; 3] = ["hash_ids", "input_length", "text_input"];
 /// Forms that are told by a key of theirs and have to be named by the user, for they are not made of texts.
@@ -85,13 +87,26 @@ const LATER: [(&str, &str); 3] =
 const WEKA: (&str, &str) = ("hash_id_scope", "weka_trace");
 const LATER_TURNS: [&str; 3] = ["messages", "forks", "spawns"];
 
+/// The form that a row says it is of, of those that rows can say.
+fn named(kind: &str, block: Option<usize>) -> Option<Form> {
+    match kind {
+        "single_turn" => Some(Form::SingleTurn),
+        "multi_turn" => Some(Form::MultiTurn),
+        "mooncake_trace" => Some(mooncake(block)),
+        "random_pool" => Some(Form::RandomPool),
+        _ => None,
+    }
+}
+
 /// Looks at the first row of `input`. What is no row at all is left to the reader of the form, which says what is wrong.
 fn detect(input: &Input, set: &FilePlan) -> Result<Detected, DataError> {
     let block = set.block;
     let plain = (Shape::Rows(Form::SingleTurn), Vec::new());
     let path = &input.name;
     let shown = Shown::by(input)?;
-    if shown.is_inputs {
+    // What a row says that it is goes before what it looks like.
+    let named = shown.kind.as_deref().and_then(|kind| named(kind, block));
+    if shown.is_inputs && named.is_none() {
         let why = "there is a list 'data' of 'payloads'";
         let note = format!(
             "{}: read as inputs_json, for {why}; --custom-dataset-type says otherwise",
@@ -99,7 +114,7 @@ fn detect(input: &Input, set: &FilePlan) -> Result<Detected, DataError> {
         );
         return Ok((Shape::InputsJson, vec![note]));
     }
-    if shown.keys.iter().any(|key| key == WEKA.0) {
+    if named.is_none() && shown.keys.iter().any(|key| key == WEKA.0) {
         let (key, format) = WEKA;
         return Err(DataError::LaterForm { path: path.clone(), line: 1, key, format });
     }
@@ -122,16 +137,14 @@ fn detect(input: &Input, set: &FilePlan) -> Result<Detected, DataError> {
     let Ok(row) = serde_json::from_slice::<Map<String, Value>>(&first) else { return Ok(plain) };
     let has = |key: &str| row.get(key).is_some_and(|value| !value.is_null());
     let later = |key, format| Err(DataError::LaterForm { path: path.clone(), line: number, key, format });
-    let is_text = has("text") || has("texts");
-    if !is_text && let Some((key, format)) = LATER.into_iter().find(|(key, _)| has(key)) {
-        return later(key, format);
+    match named {
+        Some(Form::SingleTurn) => return Ok(plain),
+        Some(form) => return read_as(form, "its type says so"),
+        None => {}
     }
-    match row.get("type").and_then(Value::as_str) {
-        Some("multi_turn") => return read_as(Form::MultiTurn, "its type says so"),
-        Some("mooncake_trace") => return read_as(mooncake(block), "its type says so"),
-        Some("random_pool") => return read_as(Form::RandomPool, "its type says so"),
-        Some("single_turn") => return Ok(plain),
-        _ => {}
+    let has_content = CONTENT.into_iter().any(has);
+    if !has_content && let Some((key, format)) = LATER.into_iter().find(|(key, _)| has(key)) {
+        return later(key, format);
     }
     if let Some(turns) = row.get("turns").and_then(Value::as_array) {
         let of_turn = |key: &&str| turns.iter().any(|turn| turn.get(*key).is_some());
@@ -152,7 +165,7 @@ fn detect(input: &Input, set: &FilePlan) -> Result<Detected, DataError> {
     if has("captureData") && has("eventMetadata") {
         return read_as(Form::SageMaker, "there is 'captureData'");
     }
-    match OTHERS.into_iter().find(|(key, _)| has(key)).filter(|_| !is_text) {
+    match OTHERS.into_iter().find(|(key, _)| has(key)).filter(|_| !has_content) {
         Some((key, format)) => {
             Err(DataError::OtherForm { path: input.name.clone(), line: number, key, format })
         }
@@ -185,7 +198,7 @@ pub(super) fn folder(path: &Path) -> Result<(Option<Form>, String), DataError> {
     for file in files_below(path, Form::RandomPool).unwrap_or_default() {
         let Some(row) = row_of(&file)? else { continue };
         let is_there = |key: &&str| row.get(*key).is_some_and(|value| !value.is_null());
-        if let Some(key) = ["text", "texts"].into_iter().find(is_there) {
+        if let Some(key) = CONTENT.into_iter().find(is_there) {
             return Ok((Some(Form::RandomPool), note("random_pool", &file, key, "each file is a pool")));
         }
         break;
@@ -231,6 +244,12 @@ mod tests {
                 &rows(Form::Bailian { block: 8 }, true),
             ),
             ("{\"text\":\"a\",\"question_id\":1}", &single),
+            ("{\"image\":\"a.png\",\"question_id\":1}", &single),
+            ("{\"audios\":[\"a.wav\"],\"messages\":[]}", &single),
+            ("{\"type\":\"multi_turn\",\"turns\":[{\"text\":\"a\"}],\"question_id\":1}", &talk),
+            ("{\"hash_id_scope\":\"local\",\"type\":\"mooncake_trace\",\"input_length\":5}", &trace),
+            ("{\"type\":\"single_turn\",\"data\":[{\"payloads\":[]}],\"text\":\"a\"}", &single),
+            ("{\"type\":5,\"text\":\"a\"}", &single),
         ] {
             assert_eq!(&found(bytes), wanted, "{bytes}");
         }
@@ -268,6 +287,8 @@ mod tests {
         assert_eq!(folder_of(&bodies), Ok((None, true)));
         let pools = [("b.jsonl", "{\"texts\":[\"a\"]}\n"), ("c.jsonl", "x")];
         assert_eq!(folder_of(&pools), Ok((Some(Form::RandomPool), true)));
+        let images = [("b.jsonl", "{\"image\":\"i.png\"}\n")];
+        assert_eq!(folder_of(&images), Ok((Some(Form::RandomPool), true)));
         let capture = [("b.jsonl", "{\"captureData\":{},\"eventMetadata\":{}}")];
         assert_eq!(folder_of(&capture), Ok((Some(Form::SageMaker), true)));
         let none = ": no JSONL file of the folder shows what it holds; --custom-dataset-type says it (raw_payload, random_pool and \

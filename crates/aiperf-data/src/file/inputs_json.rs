@@ -192,6 +192,7 @@ impl Workload for InputsJson {
             entries: self.len,
             turns: turns.clone().map(u64::from).sum(),
             most_turns: turns.max().map_or(0, usize::from),
+            waits: false,
             notes: self.notes.clone(),
             rows: None,
         }

@@ -143,6 +143,33 @@ impl Pools {
         merged
     }
 
+    /// A row of the first of so many conversations whose texts and images do not go in pairs, of those that each row has; none where
+    /// `inputs` are not known.
+    pub(super) fn unpaired(
+        &self,
+        conversations: usize,
+        inputs: &[(u32, u32)],
+        source: &Source,
+    ) -> Option<(usize, RowProblem)> {
+        // One row alone was looked at, and texts that are drawn have no images beside them.
+        if inputs.is_empty() || self.files.len() < 2 {
+            return None;
+        }
+        (0..conversations).find_map(|index| {
+            let picks = self.picks(index);
+            let sum =
+                |of: fn(&(u32, u32)) -> u32| picks.iter().map(|pick| of(&inputs[pick.row]) as usize).sum();
+            let (texts, images): (usize, usize) = (sum(|of| of.0), sum(|of| of.1));
+            if texts == 0 || images == 0 || texts == images {
+                return None;
+            }
+            let row = picks.iter().find(|pick| inputs[pick.row].1 > 0)?.row;
+            let others = picks.iter().filter(|pick| pick.row != row).map(|pick| source.place(pick.row));
+            let others = others.collect::<Vec<_>>().join(", ");
+            Some((row, RowProblem::UnpairedDraw { texts, images, others }))
+        })
+    }
+
     /// What a user should know.
     pub(super) fn note(&self, conversations: usize) -> String {
         let rows: usize = self.files.iter().map(|pool| pool.rows).sum();

@@ -37,6 +37,13 @@ impl Seen {
     }
 }
 
+/// How many texts and images of a row there are to make vectors of.
+pub(super) fn inputs(row: &Row) -> (usize, usize) {
+    let images = row.media.iter().filter(|media| media.kind == MediaKind::Image);
+    let images = images.flat_map(|media| &media.contents).filter(|content| !content.is_empty()).count();
+    (row.texts.iter().filter(|text| !text.is_empty()).count(), images)
+}
+
 /// Looks at every row of a file.
 #[derive(Debug)]
 pub(super) struct Fitness {
@@ -53,11 +60,13 @@ pub(super) struct Fitness {
     named_images: Seen,
     files: Files,
     known_files: HashSet<String>,
+    /// Each row is sent together with others.
+    is_part: bool,
 }
 
 impl Fitness {
-    /// For requests to `api` of the rows of a file.
-    pub(super) fn new(api: EndpointKind, path: &Path) -> Self {
+    /// For requests to `api` of the rows of a file, each of them alone or a part of one.
+    pub(super) fn new(api: EndpointKind, path: &Path, is_part: bool) -> Self {
         let none = Seen::default();
         Self {
             api,
@@ -70,6 +79,7 @@ impl Fitness {
             named_images: none,
             files: Files::of(path),
             known_files: HashSet::new(),
+            is_part,
         }
     }
 
@@ -114,10 +124,8 @@ impl Fitness {
             }
             self.named_images.add(line);
         }
-        if self.api == EndpointKind::NimEmbeddings {
-            let texts = row.texts.iter().filter(|text| !text.is_empty()).count();
-            let images =
-                images().flat_map(|media| &media.contents).filter(|content| !content.is_empty()).count();
+        if self.api == EndpointKind::NimEmbeddings && !self.is_part {
+            let (texts, images) = inputs(row);
             if texts > 0 && images > 0 && texts != images {
                 return Err(RowProblem::Unpaired { texts, images });
             }

@@ -252,6 +252,7 @@ impl Workload for RawPayloads {
             entries: self.len,
             turns: turns.clone().sum::<usize>() as u64,
             most_turns: turns.max().unwrap_or(0),
+            waits: false,
             notes: self.notes.clone(),
             rows: Some(self.facts.clone()),
         }

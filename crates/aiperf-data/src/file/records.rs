@@ -82,11 +82,15 @@ pub(crate) struct RecordFile {
     /// What turns of each conversation are sent with, as far as some row says it.
     modes: Vec<Mode>,
     shaping: Shaping,
+    /// Rows, in order, that follow one of their session which is left out.
+    followers: Vec<usize>,
     timeline: Timeline,
     /// Of each row its number in its session, where each is a session of its own.
     ordinals: Vec<u32>,
     facts: RowFacts,
     files: Files,
+    /// Some row says when it was sent, or how long before it nothing was.
+    waits: bool,
     /// Images that a session has shown keep their ids alone.
     strips_images: bool,
 }
@@ -199,7 +203,7 @@ impl RecordFile {
         let begin = |path: &Path| Scan::new(path, form, set, plan);
         let (mut source, mut gathered) = (Source::default(), Gathered::default());
         let (mut scan, mut sample) = (begin(&path), Sample::new(set, plan.seed));
-        let mut nothing = None;
+        let (mut nothing, mut waits) = (None, false);
         let mut input = input;
         while source.len() == 0 {
             let opened = paths.iter().map(|path| aiperf_files::open(path));
@@ -212,6 +216,7 @@ impl RecordFile {
                 of_file.whole(&given)?;
                 sample = of_file.sample.take();
                 gathered.add(&mut of_file, &given.name)?;
+                waits |= of_file.has_times;
                 let rows = std::mem::take(&mut of_file.rows);
                 if rows.len() > 0 {
                     let stays_open = !is_folder || given.is_spooled;
@@ -240,7 +245,7 @@ impl RecordFile {
             let of_root = std::mem::take(&mut scan.links)
                 .finish(set.entries)
                 .map_err(|(row, problem)| source.error(row, (None, problem)))?;
-            chat_notes = of_root.notes();
+            chat_notes = of_root.notes(|row| source.line(row));
             conversations = of_root.groups.len();
             scan.begins = if set.ignore_timestamps { Starts::default() } else { of_root.begins };
             scan.replaces_messages =
@@ -252,6 +257,9 @@ impl RecordFile {
         if form == Form::RandomPool {
             let draws = Key::new(plan.seed).purpose("dataset.pool.pick");
             let drawn = Pools::new(&source, &gathered.texts, set.batch, draws);
+            if let Some((row, problem)) = drawn.unpaired(set.draws, &gathered.inputs, &source) {
+                return Err(source.error(row, (None, problem)));
+            }
             chat_notes.push(drawn.note(set.draws));
             (pools, conversations) = (Some(drawn), set.draws);
             chats = Some(Groups::Single { len: conversations });
@@ -294,6 +302,7 @@ impl RecordFile {
         notes.extend(chat_notes.into_iter().map(|note| format!("{}: {note}", path.display())));
         let Scan { grouper, replaces_messages, begins, is_timed, seen, lengths, .. } = scan;
         let (modes, shaping, ordinals, facts) = (scan.modes, scan.shaping, scan.ordinals, scan.facts);
+        let followers = scan.followers;
         let texts = lengths
             .map(|LengthsSeen { block, scope }| -> Result<Lengths, DataError> {
                 let tokenizer = tokenizer.ok_or(DataError::NoTokenizerForTrace)?;
@@ -339,10 +348,12 @@ impl RecordFile {
             ignore_timestamps: set.ignore_timestamps,
             modes,
             shaping,
+            followers,
             timeline,
             ordinals,
             facts,
             files: Files::of(&set.path),
+            waits,
             strips_images: set.strips_images,
         };
         made.notes.extend(made.unused_times(plan));
@@ -383,16 +394,21 @@ impl RecordFile {
         let line = self.source.bytes(row)?;
         let placed = |placed| self.source.error(row, placed);
         let mut record = self.form.parse(&line, self.api).map_err(placed)?;
+        let follows = self.followers.binary_search(&row).is_ok();
         // What was taken in when it was opened may have been changed since.
         self.shaping
-            .shape(self.source.line(row), &mut record)
+            .shape(self.source.line(row), &mut record, follows)
             .map_err(|_| placed((None, RowProblem::Changed)))?;
         Ok(record)
     }
 
     /// The row that is drawn for conversation `index`.
     fn drawn(&self, pools: &Pools, index: usize) -> Result<Record, DataError> {
-        let row = |pick: Pick| Ok((pick, self.record(pick.row)?.turns.swap_remove(0)));
+        let row = |pick: Pick| {
+            let mut row = self.record(pick.row)?.turns.swap_remove(0);
+            self.load(&mut row, pick.row)?;
+            Ok((pick, row))
+        };
         let rows = pools.picks(index).into_iter().map(row).collect::<Result<_, DataError>>()?;
         Ok(Record { turns: vec![pools.merged(rows)], ..Record::default() })
     }
@@ -623,7 +639,10 @@ impl Workload for RecordFile {
                     if self.strips_images {
                         shown.strip(&mut row.media);
                     }
-                    self.load(&mut row, at)?;
+                    // What was drawn is loaded from the rows that it was drawn of.
+                    if self.pools.is_none() {
+                        self.load(&mut row, at)?;
+                    }
                     turns.push(self.turn(row, number)?);
                     number += 1;
                 }
@@ -689,6 +708,7 @@ impl Workload for RecordFile {
             entries: self.len(),
             turns: self.turns.as_ref().map_or(self.groups.rows() as u64, |turns| turns.before[self.len()]),
             most_turns: self.turns.as_ref().map_or_else(|| self.groups.most_rows(), |turns| turns.most),
+            waits: self.waits,
             notes: self.notes.clone(),
             rows: Some(self.facts.clone()),
         }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use aiperf_core::conversation::is_query;
-use aiperf_core::plan::{self, EndpointKind, FilePlan, Plan, TurnTimes};
+use aiperf_core::plan::{self, EndpointKind, FilePlan, Pacing, Plan, TurnTimes};
 use aiperf_files::Input;
 use aiperf_trace::Learning;
 use sha2::{Digest, Sha256};
@@ -16,11 +16,11 @@ use super::doubled::doubled_key;
 use super::index::{Grouper, MOST_TURNS, Rows};
 use super::lines;
 use super::mooncake::{Histories, History};
-use super::ranked::{Fitness, Seen};
+use super::ranked::{Fitness, Seen, inputs};
 use super::record::{Form, Mode, Record};
 use super::row::{Placed, Row};
 use super::sample::Sample;
-use super::shaping::{LeftOut, Shaping, Window};
+use super::shaping::{LeftOut, Outside, Shaping, Window};
 use super::starts::Starts;
 use super::timeline::Timeline;
 use super::told::{BadRows, LongPause};
@@ -80,20 +80,29 @@ pub(super) struct Scan {
     pub(super) lengths: Option<LengthsSeen>,
     digest: Sha256,
     pub(super) shaping: Shaping,
+    outside: Outside,
+    /// Rows, in order, that follow one of their session which is left out.
+    pub(super) followers: Vec<usize>,
     /// Which sessions are kept, where it is not all.
     pub(super) sample: Option<Sample>,
     /// The first time of all, of rows that are left out too.
     pub(super) earliest_ns: Option<u64>,
     bad: BadRows,
     long: LongPause,
+    /// Rows with a pause before the first turn of a conversation.
+    unwaited: Seen,
     pub(super) facts: RowFacts,
     /// What turns of each conversation are sent with, as far as some row says it.
     pub(super) modes: Vec<Mode>,
     /// Some row says when it was sent, or how long before it nothing was.
-    has_times: bool,
+    pub(super) has_times: bool,
     /// Of each row its number in its session, where each is a session of its own.
     pub(super) ordinals: Vec<u32>,
     sessions: HashMap<String, u32>,
+    /// Some later turn has a pause before it.
+    has_pauses: bool,
+    /// Some phase sends rows at their times.
+    is_schedule: bool,
     /// Rows of a length without blocks, where blocks are to be multiplied.
     unblocked: u64,
     /// Texts that a conversation of a pool has, each drawn by itself unless it is 1.
@@ -115,6 +124,8 @@ pub(super) struct Scan {
     pub(super) times: Vec<u64>,
     /// Of each row that is drawn from, how many texts it has; and whether some have names.
     pub(super) texts: Vec<u32>,
+    /// Of each such row its texts and images, for an API that takes them in pairs.
+    pub(super) inputs: Vec<(u32, u32)>,
     pub(super) has_names: Option<u64>,
     /// Line of the first row without a query.
     pub(super) queryless: Option<u64>,
@@ -133,7 +144,7 @@ impl Scan {
             ignore_timestamps: set.ignore_timestamps,
             session_header: plan.endpoint.session_header.clone(),
             api,
-            fitness: Fitness::new(api, &set.path),
+            fitness: Fitness::new(api, &set.path, form == Form::RandomPool && set.path.is_dir()),
             rows: Rows::default(),
             grouper: Grouper::default(),
             unknown: Vec::new(),
@@ -148,13 +159,19 @@ impl Scan {
             lengths: None,
             digest: Sha256::new(),
             shaping: Shaping::new(set, window),
+            outside: Outside::default(),
+            followers: Vec::new(),
             sample: None,
             earliest_ns: None,
             bad: BadRows::new(if form.leaves_out() { plan::BadRows::Skip } else { set.bad_rows }),
             long: LongPause::default(),
+            unwaited: Seen::default(),
             facts: RowFacts::default(),
             modes: Vec::new(),
             has_times: false,
+            has_pauses: false,
+            is_schedule: !set.ignore_timestamps
+                && plan.phases.iter().any(|phase| matches!(phase.pacing, Pacing::FixedSchedule { .. })),
             ordinals: Vec::new(),
             sessions: HashMap::new(),
             unblocked: 0,
@@ -169,6 +186,7 @@ impl Scan {
             has_limit: set.osl.is_some(),
             times: Vec::new(),
             texts: Vec::new(),
+            inputs: Vec::new(),
             has_names: None,
             queryless: None,
         }
@@ -181,14 +199,15 @@ impl Scan {
             return Ok(());
         };
         let (form, api, shaping) = (self.form, self.api, &self.shaping);
-        let (mut learning, mut blocked) = (Learning::default(), 0u64);
+        let (mut learning, mut blocked, mut outside) = (Learning::default(), 0u64, Outside::default());
         let mut is_header = form.has_header();
         lines::each(input, |line| {
             if std::mem::take(&mut is_header) {
                 return Ok(());
             }
             let Ok(record) = form.parse(line.row(), api) else { return Ok(()) };
-            if !shaping.leaves_out(&record) {
+            let follows = shaping.follows(&mut outside, record.session_id.as_deref(), &record.turns);
+            if !shaping.leaves_out(&record, follows) {
                 for made in record.turns.iter().filter_map(|row| row.made.as_ref()) {
                     learning.row(&made.ids);
                     blocked += u64::from(!made.ids.is_empty());
@@ -263,7 +282,8 @@ impl Scan {
         let before = self.grouper.goes_on(session).map_err(|problem| (None, problem))?;
         self.check(&record, before).map_err(|problem| (None, problem))?;
         let has_times = record.turns.iter().any(|row| row.at_ns.is_some() || row.delay_ns.is_some());
-        let changes = match self.shaping.shape(number, &mut record) {
+        let follows = self.shaping.follows(&mut self.outside, session, &record.turns);
+        let changes = match self.shaping.shape(number, &mut record, follows) {
             Ok(changes) => changes,
             Err(why) => {
                 self.facts.too_long += u64::from(why == LeftOut::TooLong);
@@ -297,6 +317,18 @@ impl Scan {
             }
             self.drawable(&record.turns[0], number);
         }
+        if follows {
+            self.followers.push(self.rows.len());
+        }
+        let changes = if before.is_some() {
+            changes.going_on()
+        } else {
+            if changes.opening.waits {
+                self.unwaited.add(number);
+            }
+            changes
+        };
+        self.has_pauses |= changes.waits;
         self.facts.capped_outputs += changes.capped_outputs;
         self.facts.capped_delays += changes.capped_delays;
         self.long.push(changes.longest_ns, number);
@@ -446,7 +478,12 @@ impl Scan {
 
     /// What a row is worth to draw from.
     fn drawable(&mut self, row: &Row, line: u64) {
-        self.texts.push(u32::try_from(row.texts.len()).unwrap_or(u32::MAX));
+        let many = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        self.texts.push(many(row.texts.len()));
+        if self.api == EndpointKind::NimEmbeddings {
+            let (texts, images) = inputs(row);
+            self.inputs.push((many(texts), many(images)));
+        }
         if !row.groups.is_empty() {
             self.has_names.get_or_insert(line);
         }

@@ -6,6 +6,7 @@
 //! blocks of a trace belongs into the first, before limits are looked at; what it has to know of all rows it can learn in a pass of
 //! its own over the file ([`Shaping::new`] is where that starts).
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use aiperf_core::plan::{FilePlan, Pacing, Plan, ReplayPlan, TurnTimes};
@@ -25,6 +26,30 @@ pub(super) struct Changes {
     pub(super) capped_delays: u64,
     /// The longest pause that nothing limits, nanoseconds.
     pub(super) longest_ns: u64,
+    /// Some turn has a pause.
+    pub(super) waits: bool,
+    /// The same of its first turn alone, which waits only where it is a later one of its conversation.
+    pub(super) opening: Opening,
+}
+
+/// The pause before the first turn of a row.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Opening {
+    /// It is longer than nothing.
+    pub(super) waits: bool,
+    is_capped: bool,
+    longest_ns: u64,
+}
+
+impl Changes {
+    /// With the pause before the first turn, which goes on with a conversation.
+    pub(super) fn going_on(mut self) -> Self {
+        let Opening { waits, is_capped, longest_ns } = std::mem::take(&mut self.opening);
+        self.waits |= waits;
+        self.capped_delays += u64::from(is_capped);
+        self.longest_ns = self.longest_ns.max(longest_ns);
+        self
+    }
 }
 
 /// Why a row is left out.
@@ -71,18 +96,24 @@ impl Window {
     }
 
     /// Leaves the turns that are wanted: from the first one in it on, up to the first one behind it. An instruction at their front goes with
-    /// them. What was said between turns goes with the one before it.
-    fn cut(self, turns: &mut Vec<Row>) {
+    /// them. What was said between turns goes with the one before it, which `follows` says is not wanted where it is in an earlier row.
+    fn cut(self, turns: &mut Vec<Row>, follows: bool) {
         if let Some(late) = turns.iter().position(|row| self.is_late(row)) {
             turns.truncate(late);
         }
-        if let Some(early) = turns.iter().rposition(|row| self.is_early(row)) {
-            let later = turns[early + 1..].iter().position(|row| row.at_ns.is_some());
-            let first = later.map_or(turns.len(), |later| early + 1 + later);
-            turns.drain(usize::from(turns[0].is_instruction()).min(first)..first);
+        let early = turns.iter().rposition(|row| self.is_early(row)).map(|early| early + 1);
+        if let Some(behind) = early.or(follows.then_some(0)) {
+            let later = turns[behind..].iter().position(|row| row.at_ns.is_some());
+            let first = later.map_or(turns.len(), |later| behind + later);
+            let instruction = usize::from(turns.first().is_some_and(Row::is_instruction));
+            turns.drain(instruction.min(first)..first);
         }
     }
 }
+
+/// Sessions whose last turn with a time is not wanted: those without one that come next go with it.
+#[derive(Debug, Default)]
+pub(super) struct Outside(HashSet<String>);
 
 /// Changes rows. See the module.
 #[derive(Debug, Clone)]
@@ -136,9 +167,27 @@ impl Shaping {
         self.multiplier.as_ref().is_some_and(|multiplier| multiplier.has_prefixes())
     }
 
-    /// Whether a row of one turn is left out.
-    pub(super) fn leaves_out(&self, record: &Record) -> bool {
-        let is_outside = |row: &Row| self.window.is_early(row) || self.window.is_late(row);
+    /// Takes in the next row of `session`: whether its turns up to the first one with a time follow one that is not wanted.
+    pub(super) fn follows(&self, outside: &mut Outside, session: Option<&str>, turns: &[Row]) -> bool {
+        let Some(session) = session.filter(|_| self.window != Window::default()) else { return false };
+        let follows = outside.0.contains(session);
+        let is_last_early =
+            turns.iter().rev().find(|row| row.at_ns.is_some()).map(|row| self.window.is_early(row));
+        let is_out =
+            is_last_early.map(|is_early| is_early || turns.iter().any(|row| self.window.is_late(row)));
+        match is_out {
+            Some(true) if !follows => drop(outside.0.insert(session.to_owned())),
+            Some(false) if follows => drop(outside.0.remove(session)),
+            _ => {}
+        }
+        follows
+    }
+
+    /// Whether a row of one turn is left out, which `follows` one that is not wanted.
+    pub(super) fn leaves_out(&self, record: &Record, follows: bool) -> bool {
+        let is_outside = |row: &Row| {
+            self.window.is_early(row) || self.window.is_late(row) || (follows && row.at_ns.is_none())
+        };
         self.is_too_long(record) || record.turns.iter().all(is_outside)
     }
 
@@ -149,19 +198,21 @@ impl Shaping {
         record.turns.iter().any(is_long) || record.input_length.is_some_and(|tokens| tokens > most)
     }
 
-    /// Changes the row of a line as the plan wants it, or says why that leaves it out.
-    pub(super) fn shape(&self, line: u64, record: &mut Record) -> Result<Changes, LeftOut> {
+    /// Changes the row of a line as the plan wants it, or says why that leaves it out. `follows` is what [`Self::follows`] said.
+    pub(super) fn shape(&self, line: u64, record: &mut Record, follows: bool) -> Result<Changes, LeftOut> {
         if self.is_too_long(record) {
             return Err(LeftOut::TooLong);
         }
         let said = record.turns.len();
-        self.window.cut(&mut record.turns);
+        self.window.cut(&mut record.turns, follows);
         if record.turns.len() < said && record.turns.iter().all(Row::is_instruction) {
             return Err(LeftOut::Outside);
         }
         self.multiply(line, record);
         let mut changes = Changes::default();
-        for row in &mut record.turns {
+        // What a conversation opens with is no turn of it.
+        let opening = record.turns.iter().position(|row| !row.is_instruction()).unwrap_or(0);
+        for (turn, row) in record.turns.iter_mut().enumerate() {
             if let (Some(tokens), Some(most)) = (&mut row.output_length, self.plan.max_osl)
                 && *tokens > most
             {
@@ -174,9 +225,13 @@ impl Shaping {
             if let Some(delay_ns) = row.delay_ns {
                 let (pause_ns, is_capped) = self.pause(delay_ns);
                 row.delay_ns = Some(pause_ns);
-                changes.capped_delays += u64::from(is_capped);
-                if self.plan.delay_cap_ns.is_none() {
-                    changes.longest_ns = changes.longest_ns.max(pause_ns);
+                let longest_ns = if self.plan.delay_cap_ns.is_none() { pause_ns } else { 0 };
+                if turn == opening {
+                    changes.opening = Opening { waits: pause_ns > 0, is_capped, longest_ns };
+                } else {
+                    changes.waits |= pause_ns > 0;
+                    changes.capped_delays += u64::from(is_capped);
+                    changes.longest_ns = changes.longest_ns.max(longest_ns);
                 }
             }
         }
@@ -282,7 +337,7 @@ mod tests {
             shaping.window = Window { from_ns, to_ns };
             let mut record = record(turns.iter().map(row).collect());
             let times = |record: Record| record.turns.into_iter().map(|row| (row.role, row.at_ns)).collect();
-            shaping.shape(1, &mut record).map(|_| times(record))
+            shaping.shape(1, &mut record, false).map(|_| times(record))
         };
         let of = |turns: &[(&str, Option<u64>)]| {
             let turns: Vec<_> = turns.iter().map(|(role, at)| (Some((*role).to_owned()), *at)).collect();
@@ -312,22 +367,48 @@ mod tests {
     }
 
     #[test]
+    fn rows_without_a_time_go_with_the_row_of_their_session_before_them() {
+        let mut shaping = shaping(ReplayPlan::default());
+        shaping.window = Window { from_ns: Some(10), to_ns: Some(20) };
+        let kept = |rows: &[(Option<&str>, &[Option<u64>])]| {
+            let mut outside = Outside::default();
+            let turns = |(session, times): &(Option<&str>, &[Option<u64>])| {
+                let row = |at_ns: &Option<u64>| Row { at_ns: *at_ns, ..Row::default() };
+                let mut record = record(times.iter().map(row).collect());
+                let follows = shaping.follows(&mut outside, *session, &record.turns);
+                let shaped = shaping.shape(1, &mut record, follows);
+                shaped.map_or(0, |_| record.turns.len())
+            };
+            rows.iter().map(turns).collect::<Vec<_>>()
+        };
+        let a = Some("a");
+        assert_eq!(
+            kept(&[(a, &[Some(5)]), (a, &[None]), (Some("b"), &[None]), (None, &[None])]),
+            [0, 0, 1, 1]
+        );
+        assert_eq!(kept(&[(a, &[Some(5)]), (a, &[Some(15)]), (a, &[None])]), [0, 1, 1]);
+        assert_eq!(kept(&[(a, &[Some(15)]), (a, &[Some(25)]), (a, &[None]), (a, &[None])]), [1, 0, 0, 0]);
+        assert_eq!(kept(&[(a, &[Some(25)]), (a, &[None, Some(12), None]), (a, &[None])]), [0, 2, 1]);
+        assert_eq!(kept(&[(a, &[Some(12), Some(25)]), (a, &[None]), (a, &[None, Some(30)])]), [1, 0, 0]);
+    }
+
+    #[test]
     fn rows_that_are_too_long_are_left_out_and_limits_are_capped() {
         let plan = ReplayPlan { max_isl: Some(100), max_osl: Some(8), ..ReplayPlan::default() };
         let of = |tokens: usize, output: u64| {
             let made = Some(Made { tokens, ids: Vec::new() });
             let mut record = record(vec![Row { made, output_length: Some(output), ..Row::default() }]);
-            let changes = shaping(plan).shape(1, &mut record);
+            let changes = shaping(plan).shape(1, &mut record, false);
             changes.map(|c| (record.turns[0].output_length, c.capped_outputs))
         };
         assert_eq!(of(100, 8), Ok((Some(8), 0)));
         assert_eq!(of(100, 9), Ok((Some(8), 1)));
         assert_eq!(of(101, 9), Err(LeftOut::TooLong));
         let mut text = record(vec![Row { texts: vec!["a".repeat(500)], ..Row::default() }]);
-        assert_eq!(shaping(plan).shape(1, &mut text), Ok(Changes::default()), "a text says no length");
+        assert_eq!(shaping(plan).shape(1, &mut text, false), Ok(Changes::default()), "a text says no length");
         text.input_length = Some(101);
         assert_eq!(
-            shaping(plan).shape(1, &mut text),
+            shaping(plan).shape(1, &mut text, false),
             Err(LeftOut::TooLong),
             "what was recorded beside it does"
         );
@@ -338,7 +419,9 @@ mod tests {
         let plan = ReplayPlan { speedup: 2.0, delay_cap_ns: Some(10), ..ReplayPlan::default() };
         let delay = |plan: ReplayPlan, ns: u64| {
             let mut record = record(vec![Row { delay_ns: Some(ns), ..Row::default() }]);
-            let changes = shaping(plan).shape(1, &mut record).expect("it is taken");
+            let changes = shaping(plan).shape(1, &mut record, false).expect("it is taken");
+            assert_eq!((changes.capped_delays, changes.longest_ns), (0, 0), "a first turn waits for nothing");
+            let changes = changes.going_on();
             (record.turns[0].delay_ns, changes.capped_delays, changes.longest_ns)
         };
         assert_eq!(delay(plan, 20), (Some(10), 0, 0));
@@ -354,7 +437,7 @@ mod tests {
         let plan = ReplayPlan { times, max_osl: Some(30), ..ReplayPlan::default() };
         let output = |tokens: u64| {
             let mut record = record(vec![Row { output_length: Some(tokens), ..Row::default() }]);
-            let changes = shaping(plan).shape(1, &mut record).expect("it is taken");
+            let changes = shaping(plan).shape(1, &mut record, false).expect("it is taken");
             (record.turns[0].output_length, changes.capped_outputs)
         };
         assert_eq!([1, 3, 12, 13].map(output), [(Some(2), 0), (Some(8), 0), (Some(30), 0), (Some(30), 1)]);
@@ -369,7 +452,7 @@ mod tests {
             let made = Some(Made { tokens: 16, ids: vec![5] });
             let mut record = record(vec![Row { made, ..Row::default() }]);
             record.session_id = session.map(str::to_owned);
-            shaping.shape(line, &mut record).expect("it is taken");
+            shaping.shape(line, &mut record, false).expect("it is taken");
             record.turns[0].made.as_ref().expect("a length").ids[0]
         };
         let alone: std::collections::HashSet<u64> = (0..50).map(|line| first(None, line)).collect();
@@ -383,7 +466,7 @@ mod tests {
         let starts = rows.iter().filter_map(|row| row.at_ns).collect();
         let timeline = shaping.timeline(starts);
         let mut record = record(rows);
-        shaping.shape(1, &mut record).expect("it is taken");
+        shaping.shape(1, &mut record, false).expect("it is taken");
         let mut pauses = Pauses::default();
         let told = record.turns.iter_mut().map(|row| {
             pauses.apply(row, &shaping, &timeline);

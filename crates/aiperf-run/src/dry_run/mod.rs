@@ -15,7 +15,6 @@ use crate::interrupt::Interrupt;
 use crate::job::{Job, Screen};
 use crate::phase::Starts;
 use crate::prefix_cache::PrefixCache;
-use crate::starts;
 
 use look::{Look, LookSetup};
 use reply::Replies;
@@ -62,7 +61,7 @@ impl Job {
         let mut teller = Teller::new(plan.runtime.ui, plan.runtime.stats_interval_s, screen);
         let mut phases: Vec<PhaseForecast> = Vec::new();
         let mut notes = self.workload().describe().notes;
-        notes.extend(starts::notes(self.starts()));
+        notes.extend(self.notes());
         let mut base = 0;
         for (number, (phase, starts)) in plan.phases.iter().zip(self.starts()).enumerate() {
             look.begin_phase(phase, starts, base);

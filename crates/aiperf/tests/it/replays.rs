@@ -294,6 +294,73 @@ fn later_turns_have_their_own_times_or_follow_answers() {
 }
 
 #[test]
+fn a_session_goes_on_from_its_first_row_within_the_offsets() {
+    let server = scripted(vec![Reply::chat("ok", 1, 1)]);
+    let row = |session: &str, text: &str, time: &str, ms: u64| json!({"session_id": session, "text_input": text, "output_length": 1, time: ms});
+    let file = rows(&[
+        row("a", "a0", "timestamp", 0),
+        row("a", "a1", "delay", 5),
+        row("b", "b0", "timestamp", 100),
+        row("a", "a2", "timestamp", 120),
+        row("a", "a3", "delay", 5),
+        row("b", "b1", "delay", 5),
+        row("b", "b2", "timestamp", 900),
+        row("b", "b3", "delay", 5),
+    ]);
+    let done = Run::unseeded(&server.url())
+        .args("--random-seed 1 --custom-dataset-type mooncake_trace --input-file t.jsonl --fixed-schedule")
+        .args("--fixed-schedule-start-offset 100 --fixed-schedule-end-offset 500")
+        .file("t.jsonl", file)
+        .run()
+        .expect_exit(0)
+        .ends(Tally::of(4, 0))
+        .shows(&["4 of 8 rows lie outside of the schedule's offsets and are left out"]);
+    let mut sent: Vec<String> = server
+        .requests()
+        .iter()
+        .map(|request| {
+            let body: Value = serde_json::from_slice(&request.body).expect("JSON");
+            let messages = body["messages"].as_array().expect("a list").clone();
+            messages.last().expect("a turn")["content"].as_str().expect("a text").to_owned()
+        })
+        .collect();
+    sent.sort();
+    assert_eq!(sent, ["a2", "a3", "b0", "b1"]);
+    assert_eq!(done.summary()["dataset_rows"]["outside"], 4);
+}
+
+#[test]
+fn a_first_turn_waits_for_nothing_and_what_changes_no_time_is_told() {
+    let file = rows(&[
+        json!({"text": "1", "session_id": "s", "delay": 100_000}),
+        json!({"text": "2", "session_id": "s", "timestamp": 40}),
+    ]);
+    for dry in ["", "--dry-run"] {
+        let done = Run::unseeded("sim://?ttft=0&itl=0")
+            .args("--random-seed 1 --input-file t.jsonl --num-conversations 1 --no-fixed-schedule --osl 1")
+            .args("--replay-speedup 2 --inter-turn-delay-cap-seconds 70")
+            .args(dry)
+            .file("t.jsonl", &file)
+            .run()
+            .expect_exit(0)
+            .shows(&[
+                "the row in line 1 with a delay before the first turn of a conversation, which is not waited for",
+                "so that --replay-speedup and --inter-turn-delay-cap-seconds have no effect",
+            ]);
+        assert!(!done.stdout.contains("before its turn"), "{}", done.stdout);
+    }
+    let kept = file.replace("\"timestamp\":40", "\"delay\":4");
+    let done = Run::unseeded("sim://?ttft=0&itl=0")
+        .args(
+            "--random-seed 1 --input-file t.jsonl --num-conversations 1 --osl 1 --replay-speedup 2 --dry-run",
+        )
+        .file("t.jsonl", kept)
+        .run()
+        .expect_exit(0);
+    assert!(!done.stdout.contains("no effect"), "{}", done.stdout);
+}
+
+#[test]
 fn think_times_are_kept_without_a_schedule() {
     let server = scripted(vec![Reply::chat("ok", 1, 1)]);
     let file = rows(&[
@@ -460,6 +527,14 @@ fn a_session_goes_on_behind_a_failed_turn_or_ends_there() {
     let again = Run::new("report out --force").run_in(done).expect_exit(0);
     again.has("aborted_session_count", "avg", 2.0);
     again.has("abandoned_turn_count", "avg", 3.0);
+    for dry in ["", "--dry-run"] {
+        Run::profile("sim://?ttft=0&itl=0")
+            .args("--num-conversations 2 --on-turn-error abort-session")
+            .args(dry)
+            .run()
+            .expect_exit(0)
+            .shows(&["--on-turn-error has no effect: every conversation has one turn"]);
+    }
 }
 
 /// A run of one conversation of a file, and the messages of its requests.

@@ -5,6 +5,7 @@ use std::fmt;
 
 use aiperf_files::Input;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
 
 use super::pass::Counted;
 use crate::error::DataError;
@@ -16,6 +17,8 @@ pub(in crate::file) struct Shown {
     pub(in crate::file) is_inputs: bool,
     /// Its first keys.
     pub(in crate::file) keys: Vec<String>,
+    /// What it says that it is.
+    pub(in crate::file) kind: Option<String>,
 }
 
 impl Shown {
@@ -59,6 +62,9 @@ impl<'de> Visitor<'de> for Look<'_> {
             } else if depth == 2 && key == "payloads" {
                 shown.is_inputs = true;
                 return Err(A::Error::custom("seen enough"));
+            } else if depth == 0 && key == "type" {
+                let kind = map.next_value::<Value>()?;
+                shown.kind = kind.as_str().map(str::to_owned);
             } else {
                 map.next_value::<IgnoredAny>()?;
             }

@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use super::talk::{LeftOut, Talk};
 use super::{Entry, Form};
-use crate::error::DataError;
+use crate::error::{DataError, RowProblem};
+use crate::file::row::{length, shown};
 
 const MESSAGES: [&str; 3] = ["messages", "conversations", "conversation"];
 const PROMPT: [&str; 6] = ["prompt", "question", "instruction", "problem", "query", "text"];
@@ -132,8 +133,23 @@ impl Chosen {
         (!unread.is_empty()).then(said)
     }
 
-    /// What an entry says.
-    pub(super) fn talk(&self, form: Form, mut entry: Entry) -> Result<Talk, LeftOut> {
+    /// The output length that an entry says, if it says one.
+    pub(super) fn output(&self, entry: &Entry) -> Result<Option<u64>, RowProblem> {
+        let Self::Prompt { output: Some(column), .. } = self else { return Ok(None) };
+        let value = entry.get(column).unwrap_or(&Value::Null);
+        // Cells of CSV are texts, and empty where there is nothing.
+        let number = match value {
+            Value::Null => return Ok(None),
+            Value::String(text) if text.trim().is_empty() => return Ok(None),
+            Value::String(text) => serde_json::from_str(text.trim()).unwrap_or_default(),
+            other => other.clone(),
+        };
+        let bad = |_| RowProblem::OutputLength { column: for_terminal(column, 40), found: shown(value) };
+        length("", &number).map(Some).map_err(bad)
+    }
+
+    /// What an entry says, whose answer has `output` tokens, if it says so.
+    pub(super) fn talk(&self, form: Form, mut entry: Entry, output: Option<u64>) -> Result<Talk, LeftOut> {
         let mut text = |name: &Option<String>| match entry.get_mut(name.as_deref()?).map(Value::take) {
             Some(Value::String(text)) => Some(text).filter(|text| !text.trim().is_empty()),
             Some(Value::Number(number)) => Some(number.to_string()),
@@ -156,11 +172,9 @@ impl Chosen {
                 talk.system = talk.system.or(own);
                 Ok(talk)
             }
-            Self::Prompt { prompt, reply, system, output } => {
+            Self::Prompt { prompt, reply, system, output: _ } => {
                 let system = text(system);
                 let reply = text(reply).unwrap_or_default();
-                let output = text(output).and_then(|tokens| tokens.trim().parse::<f64>().ok());
-                let output = output.filter(|tokens| *tokens >= 1.0).map(|tokens| tokens as u64);
                 let prompt = text(&Some(prompt.clone())).unwrap_or_default();
                 Talk::of_prompt(prompt, reply, output, system)
             }

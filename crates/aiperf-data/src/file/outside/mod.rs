@@ -142,8 +142,17 @@ pub(super) fn convert(
     };
     let mut broken = (0, None);
     let mut take = |number, entry: Result<Entry, DataError>| {
-        let talk = match entry {
-            Ok(entry) => chosen.talk(form, entry),
+        let talk = entry.and_then(|entry| {
+            let output = chosen.output(&entry);
+            let talk = chosen.talk(form, entry, output.as_ref().copied().unwrap_or(None));
+            // What is left out anyway is right as it is.
+            match (talk, output) {
+                (Ok(_), Err(problem)) => Err(rows.error(number, problem)),
+                (talk, _) => Ok(talk),
+            }
+        });
+        let talk = match talk {
+            Ok(talk) => talk,
             Err(error) if skip => {
                 broken.0 += 1;
                 broken.1.get_or_insert_with(|| error.to_string());

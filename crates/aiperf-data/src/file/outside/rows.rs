@@ -88,6 +88,15 @@ impl<'a> Rows<'a> {
         Self { input, kind }
     }
 
+    /// A problem of an entry as an error of the file.
+    pub(super) fn error(&self, number: u64, problem: RowProblem) -> DataError {
+        let path = self.input.name.clone();
+        match self.kind {
+            Kind::Lines => lines::placed_error(&path, number, (None, problem)),
+            kind => DataError::Entry { path, place: format!("{} {number}", kind.unit()), problem },
+        }
+    }
+
     /// The first entry, with all its names; behind broken ones where they are to `skip`. A table without rows has them, too.
     pub(super) fn look(&self, skip: bool) -> Result<Entry, DataError> {
         match self.kind {

@@ -229,6 +229,31 @@ fn columns_have_usual_names_or_those_that_the_user_says() {
 }
 
 #[test]
+fn output_lengths_that_are_none_are_bad_rows() {
+    let chat = set(FileFormat::Chat);
+    for (found, shown) in [("-5", "\"-5\""), ("many", "\"many\""), ("7.5", "\"7.5\""), ("0", "\"0\"")] {
+        let table = format!("prompt,output_tokens\na,12\n,bad\nb,{found}\n");
+        let said = open(&chat, "q.csv", table.as_bytes()).expect_err("a bad length");
+        let wanted = "'output_tokens' must be a whole number above 0, the output length, not";
+        assert_eq!(said, format!("q.csv: row 3: {wanted} {shown}"));
+    }
+    let lines = b"{\"prompt\":\"a\",\"output_length\":4}\n{\"prompt\":\"b\",\"output_length\":[1]}\n";
+    let said = open(&chat, "q.jsonl", lines).expect_err("no number");
+    assert_eq!(said, "q.jsonl:2: 'output_length' must be a whole number above 0, the output length, not [1]");
+    let list = b"[{\"prompt\":\"a\",\"output_length\":3.0},{\"prompt\":\"b\",\"output_length\":true}]";
+    let said = open(&chat, "q.json", list).expect_err("no number");
+    assert_eq!(
+        said,
+        "q.json: element 2: 'output_length' must be a whole number above 0, the output length, not true"
+    );
+    let mut skip = set(FileFormat::Chat);
+    skip.plan.bad_rows = BadRows::Skip;
+    let (sent, notes) = open(&skip, "q.json", list).expect("the other is good");
+    assert_eq!(sent, [one("a", Some(3))]);
+    assert!(notes.iter().any(|note| note.contains("1 that cannot be read (element 2)")), "{notes:?}");
+}
+
+#[test]
 fn rows_of_our_own_forms_stay_what_they_are() {
     for line in [r#"{"text":"a"}"#, r#"{"turns":[{"text":"a"}]}"#, r#"{"text_input":"a","prompt":"b"}"#] {
         let (sent, notes) = open(&set(FileFormat::Detect), "a.jsonl", line.as_bytes()).expect("a good row");

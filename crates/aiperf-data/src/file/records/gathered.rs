@@ -21,6 +21,8 @@ pub(super) struct Gathered {
     /// The first time of all rows.
     pub(super) earliest_ns: Option<u64>,
     pub(super) texts: Vec<u32>,
+    /// Texts and images of each row, for an API that takes them in pairs.
+    pub(super) inputs: Vec<(u32, u32)>,
     files: usize,
     /// Where the first text with a name is.
     named: Option<(PathBuf, u64)>,
@@ -56,6 +58,7 @@ impl Gathered {
         self.facts.first_broken = self.facts.first_broken.take().or_else(|| of.first_broken.clone());
         self.times.append(&mut scan.times);
         self.texts.append(&mut scan.texts);
+        self.inputs.append(&mut scan.inputs);
         let place = |line| (path.to_owned(), line);
         self.named = self.named.take().or_else(|| scan.has_names.map(place));
         self.has_queries |= scan.queryless.is_none() && scan.rows.len() > 0;

@@ -892,6 +892,46 @@ fn each_file_of_a_folder_is_a_pool() {
 }
 
 #[test]
+fn texts_of_one_pool_go_with_images_of_another_where_they_are_as_many() {
+    let nim = EndpointKind::NimEmbeddings;
+    let dir = |images: &str| {
+        folder_of(&[("p/a.jsonl", "{\"text\":\"one\"}\n{\"text\":\"two\"}\n"), ("p/b.jsonl", images)])
+    };
+    let pairs = dir("\n{\"image\":\"http://h/1.png\"}\n");
+    for c in all(&*opened(&pairs, "p", pool, nim).expect("a text and an image each")) {
+        assert_eq!((c.turns[0].texts.len(), c.turns[0].media.len()), (1, 1));
+    }
+    // A row with more of one kind is right where the other pool brings what it lacks.
+    let more = folder_of(&[
+        ("p/a.jsonl", "{\"texts\":[\"one\",\"two\"],\"image\":\"http://h/0.png\"}\n"),
+        ("p/b.jsonl", "{\"image\":\"http://h/1.png\"}\n"),
+    ]);
+    assert!(opened(&more, "p", pool, nim).is_ok());
+    let odd = dir("{\"images\":[\"http://h/1.png\",\"http://h/2.png\"]}\n");
+    let error = opened(&odd, "p", pool, nim).map(|w| w.len()).expect_err("one text, two images");
+    assert!(error.starts_with("/p/b.jsonl:1: drawn together with /p/a.jsonl:"), "{error}");
+    assert!(error.contains("has 1 texts and 2 images"), "{error}");
+    assert!(opened(&odd, "p", pool, EndpointKind::Chat).is_ok());
+}
+
+#[test]
+fn an_image_that_vanished_is_told_at_its_own_line() {
+    let dir = folder_of(&[("i.png", "\u{89}")]);
+    let png = dir.path().join("i.png");
+    std::fs::write(&png, b"\x89PNG\r\n\x1a\n").expect("written");
+    let rows = "{\"text\":\"a\"}\n".repeat(3) + "{\"image\":\"i.png\"}\n";
+    std::fs::write(dir.path().join("a.jsonl"), rows).expect("written");
+    let workload = opened(&dir, "a.jsonl", pool, EndpointKind::Chat).expect("a good pool");
+    std::fs::remove_file(png).expect("removed");
+    let read = (0..workload.len()).map(|i| workload.conversation(i, Visit::default()));
+    let errors: Vec<String> = read.filter_map(|c| c.err().map(|e| e.to_string())).collect();
+    assert!(
+        !errors.is_empty() && errors.iter().all(|e| e.contains("a.jsonl:4: the image 'i.png'")),
+        "{errors:?}"
+    );
+}
+
+#[test]
 fn a_batch_is_drawn_text_by_text() {
     let dir = folder_of(&[(
         "a.jsonl",

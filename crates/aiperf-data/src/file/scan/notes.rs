@@ -20,6 +20,8 @@ impl Scan {
             self.untimed_note(),
             self.limit_note(),
             self.delay_cap_note(),
+            self.unwaited_note(),
+            self.timeless_note(),
             self.history_note(),
             self.times_note(),
         ];
@@ -55,6 +57,37 @@ impl Scan {
                 "{}: no think time is longer than --inter-turn-delay-cap-seconds; rows with timestamps are sent at those, and \
                  --no-open-loop-replay makes think times of them",
                 self.path.display()
+            )
+        })
+    }
+
+    /// Pauses that nobody waits for.
+    fn unwaited_note(&self) -> Option<String> {
+        let rows = self.unwaited.words()?;
+        let file = self.path.display();
+        Some(format!(
+            "{file}: {rows} with a delay before the first turn of a conversation, which is not waited for"
+        ))
+    }
+
+    /// What changes times, where no time of the file is kept.
+    fn timeless_note(&self) -> Option<String> {
+        let plan = self.shaping.plan();
+        if self.is_schedule || self.has_pauses || plan.turn_times != TurnTimes::Recorded {
+            return None;
+        }
+        let asked = [
+            ("--replay-speedup", (plan.speedup - 1.0).abs() > 0.0),
+            ("--inter-turn-delay-cap-seconds", plan.delay_cap_ns.is_some()),
+        ];
+        let asked: Vec<&str> =
+            asked.into_iter().filter_map(|(flag, is_asked)| is_asked.then_some(flag)).collect();
+        let have = if asked.len() == 1 { "has" } else { "have" };
+        (!asked.is_empty()).then(|| {
+            format!(
+                "{}: no later turn has a delay, and nothing is sent at its timestamp, so that {} {have} no effect",
+                self.path.display(),
+                asked.join(" and ")
             )
         })
     }
