@@ -31,12 +31,7 @@ impl KnownSecrets {
             texts.push(key.expose().to_owned());
         }
         for (name, value) in &plan.headers {
-            let value = value.expose();
-            if is_sensitive_header(name) || is_credential(value) {
-                texts.push(value.trim().to_owned());
-                texts
-                    .extend(value.trim().split_once(' ').map(|(_, credential)| credential.trim().to_owned()));
-            }
+            header(name, value.expose(), &mut texts);
         }
         for target in &plan.targets {
             let url = &target.url;
@@ -56,6 +51,20 @@ impl KnownSecrets {
         for (name, value) in &plan.extra {
             fields(name, value, &mut texts);
         }
+        Self::new(texts)
+    }
+
+    /// These, and the credential headers that one request has of its own.
+    #[must_use]
+    pub fn with(&self, headers: &[(String, String)]) -> Self {
+        let mut texts = self.texts.clone();
+        for (name, value) in headers {
+            header(name, value, &mut texts);
+        }
+        Self::new(texts)
+    }
+
+    fn new(mut texts: Vec<String>) -> Self {
         texts.retain(|text| text.chars().count() >= LEAST_CHARS);
         texts.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         texts.dedup();
@@ -72,12 +81,21 @@ impl KnownSecrets {
     }
 
     /// The same for all words of a failure.
-    pub(crate) fn hide_in(&self, failure: &mut Failure) {
+    pub fn hide_in(&self, failure: &mut Failure) {
         self.hide(&mut failure.message);
         self.hide(&mut failure.type_name);
         if let Some(code) = &mut failure.server_code {
             self.hide(code);
         }
+    }
+}
+
+/// A header's value, and what is behind the scheme in it.
+fn header(name: &str, value: &str, texts: &mut Vec<String>) {
+    if is_sensitive_header(name) || is_credential(value) {
+        let value = value.trim();
+        texts.push(value.to_owned());
+        texts.extend(value.split_once(' ').map(|(_, credential)| credential.trim().to_owned()));
     }
 }
 
@@ -117,6 +135,17 @@ mod tests {
         let r = REDACTED;
         assert_eq!(said, format!("no: {r} {r} {r} {r} {r} {r} {r}, but plainValue plainTeam plainStop none"));
         assert!(!format!("{known:?}").contains("sk-"));
+    }
+
+    #[test]
+    fn what_one_request_sends_in_secret_is_known_beside_the_rest() {
+        let mut plan = EndpointPlan::new(EndpointKind::Chat, BaseUrl::parse("http://h").expect("a URL"));
+        plan.api_key = Some(Secret::new("abcdefgh"));
+        let own = [("authorization", "Bearer abcdefgh-row"), ("X-Team", "plainTeam")];
+        let known = KnownSecrets::of(&plan).with(&own.map(|(n, v)| (n.to_owned(), v.to_owned())));
+        let mut said = "abcdefgh-row of plainTeam, or abcdefgh".to_owned();
+        known.hide(&mut said);
+        assert_eq!(said, format!("{REDACTED} of plainTeam, or {REDACTED}"));
     }
 
     #[test]

@@ -133,6 +133,11 @@ impl Folder {
         self.named("dry_run_inputs.json", "_dry_run_inputs.json")
     }
 
+    /// What a dry run writes before it is whole.
+    pub fn dry_run_part(&self) -> PathBuf {
+        beside(&self.dry_run_inputs_json())
+    }
+
     /// `inputs.json`.
     pub fn inputs_json(&self) -> PathBuf {
         self.dir.join("inputs.json")

@@ -73,6 +73,7 @@ pub(crate) fn ended(number: u64) -> Ended {
         },
         exchange,
         body: prepared.turns[turn as usize].body.clone(),
+        is_chained: false,
         prepared,
         answer: None,
     }

@@ -41,7 +41,8 @@ pub(crate) fn start(
     let ahead = Ahead { items: primed(plan, starts), bytes: READY_BYTES };
     let ring = Arc::new(Ring::new(RING_SLOTS + 2 * most_at_once(plan) as usize, ahead));
     let sessions = sessions(plan, starts, base);
-    let (again, maker) = match composer.twin() {
+    // In a closed loop a turn without a time of its own follows the answer at once.
+    let (again, maker) = match composer.twin(!matches!(starts, Starts::Places)) {
         Some(twin) => {
             let (again, maker) = Again::start(twin, sessions.clone(), ring.clone(), RESTS)?;
             (again, Some(maker))

@@ -89,6 +89,13 @@ impl ShardMeter {
         }
     }
 
+    /// A later turn could have been sent and has its conversation again now, so long after it was due.
+    pub(crate) fn waited_for_remade(&mut self, ns: u64) {
+        if ns >= WAIT_NS {
+            self.health.composer.add_turn(ns);
+        }
+    }
+
     /// The shard has sent its last request of the phase. Only the first call counts.
     pub(crate) fn sending_over(&mut self, now_ns: u64) {
         if self.sent.is_none() {
@@ -160,6 +167,8 @@ mod tests {
         meter.woken(start_ns, start_ns + 500);
         meter.waited_for_prompt(WAIT_NS - 1);
         meter.waited_for_prompt(WAIT_NS);
+        meter.waited_for_remade(WAIT_NS - 1);
+        meter.waited_for_remade(2 * WAIT_NS);
         meter.skipped(1000);
         meter.cut(3000);
         meter.sending_over(start_ns + 100);
@@ -170,7 +179,8 @@ mod tests {
         assert_eq!((health.shard, health.connections.opened, health.ports_missing), (3, 2, 2));
         assert_eq!(health.clock_steps, 3);
         assert_eq!((health.skipped, health.unsent.count, health.unsent.last_ns), (1, 2, 3000));
-        assert_eq!((health.composer.sessions, health.composer.longest_ns), (1, WAIT_NS));
+        let waits = health.composer;
+        assert_eq!((waits.sessions, waits.turns, waits.longest_ns), (1, 1, 2 * WAIT_NS));
         assert_eq!(health.loop_lag.max_ns(), Some(500));
         assert_eq!(health.in_flight.mean(), Some(0.9), "90 of 100 ns");
         // In less than a second of sending it is the whole phase that counts.

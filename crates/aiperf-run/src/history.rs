@@ -21,20 +21,24 @@ impl History {
     /// The body of turn number `turn` of `turns` as it goes out: behind all that was said before, if it is one that this belongs into.
     pub(crate) fn body(&self, turns: &[PreparedTurn], turn: usize) -> Bytes {
         let PreparedTurn { body, list, .. } = &turns[turn];
-        match list {
-            Some(list) if self.previous.is_some() => {
+        match (list, &self.previous) {
+            (Some(list), Some(previous)) => {
                 let mut whole = Vec::new();
-                let previous = self.previous.as_deref().unwrap_or_default();
                 Endpoint::chain(body, list.clone(), previous, &mut whole);
                 whole.into()
             }
-            Some(list) if !self.said.is_empty() => {
+            (Some(list), None) if !self.said.is_empty() => {
                 let mut whole = Vec::new();
                 Endpoint::join(body, list.clone(), self.elements(turns), &mut whole);
                 whole.into()
             }
             _ => body.clone(),
         }
+    }
+
+    /// Whether that body names the answer before it in the place of what was said.
+    pub(crate) fn is_chained(&self, turns: &[PreparedTurn], turn: usize) -> bool {
+        self.previous.is_some() && turns[turn].list.is_some()
     }
 
     /// Holds no more than what it has.
@@ -137,6 +141,8 @@ mod tests {
         history.add(&prepared.turns, 0, &endpoint, &kept("re one", "resp_\"1"));
         let second = history.body(&prepared.turns, 1);
         assert_eq!(texts(&second), ["two"]);
+        assert_eq!([0, 1].map(|turn| History::default().is_chained(&prepared.turns, turn)), [false; 2]);
+        assert!(history.is_chained(&prepared.turns, 1));
         let keys: Map<String, Value> = serde_json::from_slice(&second).expect("JSON");
         assert_eq!(
             keys.keys().collect::<Vec<_>>()[..4],
@@ -149,6 +155,7 @@ mod tests {
         let third = history.body(&prepared.turns, 2);
         assert_eq!(texts(&third), ["one", "re one", "two", "three"]);
         assert!(!String::from_utf8_lossy(&third).contains("previous_response_id"));
+        assert!(!history.is_chained(&prepared.turns, 2));
         history.add(&prepared.turns, 2, &endpoint, &kept("re three", "resp_3"));
         assert_eq!(texts(&history.body(&prepared.turns, 3)), ["four"]);
         // A server that was not asked to keep answers has ids as well.

@@ -8,6 +8,7 @@ use tokio::sync::Notify;
 #[derive(Debug, Default)]
 pub struct Interrupt {
     fired: AtomicBool,
+    seen: AtomicBool,
     notify: Notify,
 }
 
@@ -18,9 +19,18 @@ impl Interrupt {
         self.notify.notify_waiters();
     }
 
-    /// Whether it was fired.
+    /// Whether it was fired. Who asks is taken to act on it.
     pub fn fired(&self) -> bool {
-        self.fired.load(Ordering::Acquire)
+        let fired = self.fired.load(Ordering::Acquire);
+        if fired {
+            self.seen.store(true, Ordering::Release);
+        }
+        fired
+    }
+
+    /// Whether somebody knows that it was fired.
+    pub fn is_seen(&self) -> bool {
+        self.seen.load(Ordering::Acquire)
     }
 
     /// Waits until it is fired.
@@ -32,5 +42,19 @@ impl Interrupt {
             }
             notified.await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_asks_has_seen_it() {
+        let interrupt = Interrupt::default();
+        assert!(!interrupt.fired() && !interrupt.is_seen());
+        interrupt.fire();
+        assert!(!interrupt.is_seen());
+        assert!(interrupt.fired() && interrupt.is_seen());
     }
 }

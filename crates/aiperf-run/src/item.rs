@@ -56,7 +56,7 @@ pub(crate) struct TurnFacts {
 }
 
 impl TurnFacts {
-    fn of(prepared: &Prepared, number: usize) -> Self {
+    fn of(prepared: &Prepared, number: usize, is_chained: bool) -> Self {
         let turn = &prepared.turns[number];
         Self {
             conversation: prepared.id.clone(),
@@ -65,7 +65,7 @@ impl TurnFacts {
             made: turn.made,
             requested_osl: turn.requested_osl,
             results: turn.results,
-            images: prepared.images(number),
+            images: prepared.images(number, is_chained),
             model: turn.model,
             headers: turn.headers.as_deref().cloned().unwrap_or_default(),
             is_part: turn.list.is_some(),
@@ -143,7 +143,7 @@ impl Needs {
 
 /// What is known of the turn that `ended`.
 pub(crate) fn turn_of(ended: &Ended) -> TurnFacts {
-    TurnFacts::of(&ended.prepared, usize::from(ended.ticket.turn))
+    TurnFacts::of(&ended.prepared, usize::from(ended.ticket.turn), ended.is_chained)
 }
 
 impl Item {
@@ -151,7 +151,7 @@ impl Item {
     pub(crate) fn new(number: u64, ended: Ended) -> Self {
         let turn = turn_of(&ended);
         let own = OwnBody::of(&ended.prepared, usize::from(ended.ticket.turn));
-        let Ended { ticket, exchange, prepared: _, body, answer } = ended;
+        let Ended { ticket, exchange, prepared: _, body, is_chained: _, answer } = ended;
         Self { number, ticket, exchange, turn, body, answer, own }
     }
 }

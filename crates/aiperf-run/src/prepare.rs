@@ -86,9 +86,12 @@ impl Prepared {
         self.turns.iter().map(|t| t.body.len() + size_of::<PreparedTurn>()).sum()
     }
 
-    /// Images of the request of turn `turn`, with those of turns that are sent again before it.
-    pub(crate) fn images(&self, turn: usize) -> u64 {
+    /// Images of the request of turn `turn`, with those of turns that are sent again before it: none where the server keeps them.
+    pub(crate) fn images(&self, turn: usize, is_chained: bool) -> u64 {
         let own = &self.turns[turn];
+        if is_chained {
+            return own.images.into();
+        }
         let before = self.turns[..turn].iter().zip(&self.turns[1..=turn]).rev();
         let again = before.take_while(|(_, next)| own.list.is_some() && !next.resets).map(|(turn, _)| turn);
         // What is its author's own list is not said again.
@@ -147,10 +150,12 @@ impl Composer {
         Self { setup, written: Vec::new(), kept: HashMap::new(), kept_bytes: 0 }
     }
 
-    /// Another one, which makes the same conversations but keeps and writes none; `None` where none has a second turn.
-    pub(crate) fn twin(&self) -> Option<Self> {
+    /// Another one, which makes the same conversations but keeps and writes none; `None` where no second turn waits for its time, as
+    /// some do by themselves and all if the load has them wait.
+    pub(crate) fn twin(&self, waits: bool) -> Option<Self> {
         let ComposerSetup { workload, sampler, endpoint, counter, must_count, models, .. } = &self.setup;
-        (workload.describe().most_turns > 1).then(|| {
+        let facts = workload.describe();
+        (facts.most_turns > 1 && (facts.waits || waits)).then(|| {
             Self::new(ComposerSetup {
                 workload: workload.clone(),
                 sampler: *sampler,

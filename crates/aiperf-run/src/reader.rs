@@ -230,14 +230,19 @@ impl Reader {
 
     fn read(&mut self, item: Item, sender: Option<&Client>, seen: &mut Latest) {
         let Item { number, ticket, mut exchange, turn, body, answer, own } = item;
+        // A row may have credentials of its own.
+        let own_secrets = (!turn.headers.is_empty()).then(|| self.endpoint.secrets().with(&turn.headers));
         if self.hides_in_heads {
-            let secrets = self.endpoint.secrets();
+            let secrets = own_secrets.as_ref().unwrap_or_else(|| self.endpoint.secrets());
             secrets.hide(&mut exchange.reason);
             for (_, value) in &mut exchange.headers {
                 secrets.hide(value);
             }
         }
         let mut answer = answer.unwrap_or_else(|| self.endpoint.read_with(&exchange, &mut self.familiar));
+        if let (Some(secrets), Some(failure)) = (&own_secrets, &mut answer.failure) {
+            secrets.hide_in(failure);
+        }
         let outcome = match (&exchange.disposition, &answer.failure) {
             (Disposition::Cancelled { .. }, _) => Outcome::Cancelled,
             (_, Some(_)) => Outcome::Failed,

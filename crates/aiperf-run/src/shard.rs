@@ -56,6 +56,8 @@ pub(crate) struct Ended {
     pub prepared: Arc<Prepared>,
     /// The body as it was sent, with all that was said before in it.
     pub body: Bytes,
+    /// The server keeps what was said before, which is not in the body.
+    pub is_chained: bool,
     /// What came back, if the session's next turn had to know it.
     pub answer: Option<Answer>,
 }

@@ -4,6 +4,7 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use aiperf_run::Interrupt;
 
@@ -15,6 +16,29 @@ pub(crate) fn listen(interrupt: Arc<Interrupt>) -> io::Result<()> {
         signals.first().await;
         interrupt.fire();
         signals.next().await;
+        kill();
+    })
+}
+
+/// How long who was asked to stop may take to see it.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The same for work that nobody waits for, and of which one step may take minutes: when that has not seen the first signal within a
+/// second, `give_up` is called and the process ends.
+pub(crate) fn listen_briefly(
+    interrupt: Arc<Interrupt>,
+    give_up: impl FnOnce() + Send + 'static,
+) -> io::Result<()> {
+    start(move |mut signals| async move {
+        signals.first().await;
+        interrupt.fire();
+        if tokio::time::timeout(PATIENCE, signals.next()).await.is_err() {
+            if interrupt.is_seen() {
+                signals.next().await;
+            } else {
+                give_up();
+            }
+        }
         kill();
     })
 }
@@ -31,7 +55,7 @@ pub(crate) fn remove_when_stopped(path: PathBuf) -> io::Result<()> {
 
 /// Starts a thread that does as `then` says with the signals.
 fn start<F: Future<Output = ()>>(then: impl FnOnce(Signals) -> F + Send + 'static) -> io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let signals = {
         let _inside = runtime.enter();
         Signals::new()?

@@ -230,11 +230,13 @@ impl Connections {
     }
 }
 
-/// Sessions that could have started and had no prompt yet.
+/// Sessions that could have started, or gone on, and had no prompt yet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ComposerWaits {
-    /// How many.
+    /// How many that could have started.
     pub sessions: u64,
+    /// Later turns that were due before their conversation, which had been given back, was made again.
+    pub turns: u64,
     /// How long they waited together, nanoseconds.
     pub waited_ns: u64,
     /// The longest wait, nanoseconds.
@@ -242,14 +244,20 @@ pub struct ComposerWaits {
 }
 
 impl ComposerWaits {
-    /// One more, which waited this long.
+    /// One session more, which waited this long.
     pub fn add(&mut self, waited_ns: u64) {
-        self.merge(&Self { sessions: 1, waited_ns, longest_ns: waited_ns });
+        self.merge(&Self { sessions: 1, turns: 0, waited_ns, longest_ns: waited_ns });
+    }
+
+    /// One later turn more, which waited this long.
+    pub fn add_turn(&mut self, waited_ns: u64) {
+        self.merge(&Self { sessions: 0, turns: 1, waited_ns, longest_ns: waited_ns });
     }
 
     /// Takes in others.
     pub fn merge(&mut self, other: &Self) {
         self.sessions += other.sessions;
+        self.turns += other.turns;
         self.waited_ns += other.waited_ns;
         self.longest_ns = self.longest_ns.max(other.longest_ns);
     }

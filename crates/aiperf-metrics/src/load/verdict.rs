@@ -234,15 +234,19 @@ fn saturation(phase: &PhaseHealth, found: &mut Found) {
 
 fn composer(phase: &PhaseHealth, found: &mut Found) {
     let waits = phase.composer();
-    let often = waits.sessions as f64 > COMPOSER_SHARE * phase.arrivals.sent as f64;
+    let all = waits.sessions + waits.turns;
+    let often = all as f64 > COMPOSER_SHARE * phase.arrivals.sent as f64;
     let place_time = phase.sessions().mean().map(|mean| mean * phase.process.wall_ns as f64);
     let long = place_time.is_some_and(|ns| waits.waited_ns as f64 > COMPOSER_TIME * ns);
-    if waits.sessions > 0 && (often && waits.longest_ns >= COMPOSER_NS || long) {
-        let told = format!(
-            "{} sessions waited for their prompt to be made, the longest {:.1} ms",
-            waits.sessions,
-            ns_to_ms(waits.longest_ns)
-        );
+    if all > 0 && (often && waits.longest_ns >= COMPOSER_NS || long) {
+        let who = match (waits.sessions, waits.turns) {
+            (sessions, 0) => format!("{sessions} sessions waited for their prompt to be made"),
+            (0, turns) => format!("{turns} later turns waited for theirs to be made again"),
+            (sessions, turns) => format!(
+                "{sessions} sessions waited for their prompt to be made and {turns} later turns for theirs to be made again"
+            ),
+        };
+        let told = format!("{who}, the longest {:.1} ms", ns_to_ms(waits.longest_ns));
         found.warnings.push((WarningCode::ComposerLate, format!("Prompts were not ready in time: {told}.")));
         found.limits.push(told);
     }

@@ -267,16 +267,21 @@ fn requests_stand_in_for_sessions_that_were_not_counted() {
 
 #[test]
 fn a_composer_that_lets_sessions_wait_is_part_of_the_client() {
-    let waits = |sessions, longest_ns, waited_ns| {
+    let late = |sessions, turns, longest_ns, waited_ns| {
         let mut phase = open_loop();
-        phase.shards[0].composer = ComposerWaits { sessions, waited_ns, longest_ns };
-        judged(phase)
+        phase.shards[0].composer = ComposerWaits { sessions, turns, waited_ns, longest_ns };
+        phase
     };
+    let waits = |sessions, longest_ns, waited_ns| judged(late(sessions, 0, longest_ns, waited_ns));
     assert_eq!(waits(10, 20 * MS, 40 * MS), (Limit::NotClient, vec![]), "1 % of 1,001");
     assert_eq!(waits(11, MS - 1, 4 * MS), (Limit::NotClient, vec![]), "many short ones");
     assert_eq!(waits(11, MS, 4 * MS), (Limit::Client, vec![WarningCode::ComposerLate]));
     // 20 places for 10 s; 5 % are 10 s.
     assert_eq!(waits(1, MS / 2, 10 * S + 1).0, Limit::Client);
+    let line = |sessions, turns| verdict(&of(vec![late(sessions, turns, MS, 4 * MS)])).line;
+    let told = "7 sessions waited for their prompt to be made and 8 later turns for theirs to be made again, the longest 1.0 ms";
+    assert_eq!(line(7, 8), format!("The client was the limit: {told}."));
+    assert!(line(0, 11).contains("11 later turns waited for theirs to be made again"));
 }
 
 #[test]

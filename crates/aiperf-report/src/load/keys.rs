@@ -83,6 +83,7 @@ fn phase(phase: &PhaseHealth) -> Value {
         },
         "composer": {
             "sessions_waited": w.sessions,
+            "turns_waited": w.turns,
             "waited_ms": ns_to_ms(w.waited_ns),
             "longest_ms": ns_to_ms(w.longest_ns),
         },
@@ -178,7 +179,12 @@ pub(crate) fn schema(nulls: bool) -> Value {
             ("connections", s.all(&counts(&["opened", "reused", "stale", "expired", "resent", "refused"]))),
             (
                 "composer",
-                s.all(&[("sessions_waited", whole()), ("waited_ms", number()), ("longest_ms", number())]),
+                s.all(&[
+                    ("sessions_waited", whole()),
+                    ("turns_waited", whole()),
+                    ("waited_ms", number()),
+                    ("longest_ms", number()),
+                ]),
             ),
         ],
         &[

@@ -193,6 +193,7 @@ impl Shard {
             talk.history = History::default();
         }
         let body = talk.history.body(&prepared.turns, turn);
+        let is_chained = talk.history.is_chained(&prepared.turns, turn);
         let dispatched_ns = mono_ns();
         if part.cancel.fired() || !phase.claim(dispatched_ns) {
             // What waited for nothing but its session is no arrival that was missed.
@@ -282,7 +283,7 @@ impl Shard {
             }
         });
         phase.counters.ended.fetch_add(1, Ordering::Relaxed);
-        self.hand_over(Ended { ticket, exchange, prepared, body, answer });
+        self.hand_over(Ended { ticket, exchange, prepared, body, is_chained, answer });
         wanted_ns
     }
 
@@ -297,7 +298,9 @@ impl Shard {
             () = self.stopped(part) => false,
             is_there = async {
                 self.deadlines.until(back_ns).await;
-                talk.in_hand.make().await
+                let is_there = talk.in_hand.make().await;
+                part.meter(|meter| meter.waited_for_remade(mono_ns().saturating_sub(wanted_ns)));
+                is_there
             } => is_there,
         }
     }

@@ -82,7 +82,17 @@ fn benchmark(resolved: Resolved) -> Result<Exit, RunError> {
 /// Tells what would be sent.
 fn foretell(job: &Job, format: DryRunFormat) -> Result<Exit, RunError> {
     let folder = Folder::prepare_beside(&job.plan().artifacts)?;
-    let told = job.foretell(&folder, &interrupt(), screen())?;
+    let interrupt = Arc::new(Interrupt::default());
+    let part = folder.dry_run_part();
+    let give_up = move || {
+        // It may not have begun.
+        let _ = std::fs::remove_file(part);
+        output::say(
+            "error: stopped in the middle of a request that takes long to make or to count; nothing is written",
+        );
+    };
+    tell_unheard(signals::listen_briefly(interrupt.clone(), give_up));
+    let told = job.foretell(&folder, &interrupt, screen())?;
     let shown = output::data(match format {
         DryRunFormat::Text => &told.page,
         DryRunFormat::Json => &told.json,
@@ -93,10 +103,14 @@ fn foretell(job: &Job, format: DryRunFormat) -> Result<Exit, RunError> {
 /// Fired by the user's wish to stop.
 fn interrupt() -> Arc<Interrupt> {
     let interrupt = Arc::new(Interrupt::default());
-    if let Err(error) = signals::listen(interrupt.clone()) {
+    tell_unheard(signals::listen(interrupt.clone()));
+    interrupt
+}
+
+fn tell_unheard(listens: std::io::Result<()>) {
+    if let Err(error) = listens {
         output::say(&format!("warning: Ctrl-C ends at once, without results: {error}"));
     }
-    interrupt
 }
 
 /// The terminal, as far as it is one.

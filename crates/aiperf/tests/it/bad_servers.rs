@@ -314,6 +314,17 @@ fn a_secret_that_a_server_says_again_is_not_shown() {
             .keeps("tk-9876");
         assert!(done.stdout.contains("<redacted>"), "{}", done.stdout);
     }
+    // What one row sends alone is no less secret.
+    let row = r#"{"text":"one","headers":{"Authorization":"Bearer sk-echo-1234"}}"#;
+    for reply in [Reply::json(401, said), Reply::new().send(header)] {
+        let done = Run::unseeded(&scripted(vec![reply]).url())
+            .args("--random-seed 1 --request-count 1 --input-file rows.jsonl --export-http-trace")
+            .file("rows.jsonl", row)
+            .run()
+            .expect_exit(1);
+        let done = done.keeps("sk-echo-1234");
+        assert!(done.stdout.contains("<redacted>"), "{}", done.stdout);
+    }
     let server = cycling(vec![Reply::json(503, said)]);
     run(&server.url())
         .args("--api-key sk-echo-1234 --wait-for-model-timeout 0.02 --wait-for-model-interval 0.005")

@@ -274,6 +274,26 @@ fn who_stops_it_gets_what_was_looked_at() {
 }
 
 #[test]
+fn a_step_that_takes_minutes_keeps_nobody_who_stops_it() {
+    let row = format!("{{\"text\":\"{}\"}}\n", "a".repeat(40 << 20));
+    let running = Run::unseeded("sim://")
+        .args("--random-seed 1 --input-file p.jsonl --dry-run --request-count 1")
+        .file("p.jsonl", row)
+        .start();
+    let begun = running.home().join("out/dry_run_inputs.json.part");
+    while !begun.exists() {
+        std::thread::yield_now();
+    }
+    running.signal("INT");
+    let done = running
+        .finish()
+        .expect_exit(130)
+        .says(&["error: stopped in the middle of a request that takes long"]);
+    assert_eq!(done.stdout, "");
+    assert!(done.made().iter().all(|path| !path.is_file()), "{:?}", done.made());
+}
+
+#[test]
 fn a_form_without_a_dry_run_is_refused() {
     Run::profile("sim://")
         .args("--dry-run-format json")

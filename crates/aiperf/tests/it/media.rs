@@ -94,6 +94,26 @@ fn a_conversation_remembers_its_images() {
     assert!(last.contains(PNG_URL) && last.contains("http://h/j"), "{last}");
 }
 
+/// What the server keeps of a conversation is shown to it once.
+#[test]
+fn images_that_a_server_keeps_are_not_counted_again() {
+    let answer = |id: &str| {
+        json!({"object": "response", "id": id, "status": "completed",
+            "output": [{"type": "message", "content": [{"type": "output_text", "text": "fine"}]}],
+            "usage": {"input_tokens": 9, "output_tokens": 1}})
+    };
+    let server = scripted(["r1", "r2", "r3"].map(|id| Reply::json(200, &answer(id).to_string())).to_vec());
+    let turns = json!({"turns": [{"text": "first", "image": "a.png"}, {"text": "second", "images": ["http://h/i", "http://h/j"]}, {"text": "third"}]});
+    let done = ask(&server.url(), &[turns])
+        .args("--num-conversations 1 --endpoint-type responses --extra-inputs store:true --use-server-token-count")
+        .run()
+        .expect_exit(0);
+    let images: Vec<Option<u64>> =
+        done.records().iter().map(|record| record["metrics"]["num_images"]["value"].as_u64()).collect();
+    assert_eq!(images, [Some(1), Some(2), None]);
+    assert!(!String::from_utf8_lossy(&server.requests()[2].body).contains("input_image"));
+}
+
 #[test]
 fn bodies_with_parts_travel_as_they_are() {
     let server = sim("ttft=0&itl=0");
