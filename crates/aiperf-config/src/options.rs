@@ -384,7 +384,7 @@ options! {
     SynthesisPrefix(&["synthesis-prefix-len-multiplier"], "dataset.synthesis.prefix_len_multiplier", TIMES, Default::Is("1"),
         Group::Dataset,
         "How many times as many blocks the prefixes of a trace have: the hash_ids at the front of a row that come more than once in it. \
-         Rows that share a prefix share what is added; below 1 its first blocks stay, at least one.");
+         Rows that share a prefix share what is added; below 1, 0 too, its first blocks stay, at least one.");
     SynthesisRoots(&["synthesis-prefix-root-multiplier"], "dataset.synthesis.prefix_root_multiplier", count(1, MANY), Default::Is("1"),
         Group::Dataset, "Spread the conversations of a trace over so many trees of blocks that share nothing with each other.");
     SynthesisPrompt(&["synthesis-prompt-len-multiplier"], "dataset.synthesis.prompt_len_multiplier", TIMES, Default::Is("1"),

@@ -251,7 +251,9 @@ mod tests {
         let longer = changed(&rows, Multipliers { prefix: 1.5, ..multipliers(512) });
         assert_eq!((longer[0].0, longer[0].1.len()), (1500, 3));
         assert_eq!(longer[0], longer[1]);
-        assert_eq!(changed(&rows, Multipliers { prefix: 0.9, ..multipliers(512) })[0], (512, vec![1]));
+        for least in [0.9, 0.0] {
+            assert_eq!(changed(&rows, Multipliers { prefix: least, ..multipliers(512) })[0], (512, vec![1]));
+        }
     }
 
     #[test]

@@ -169,12 +169,13 @@ fn rows_are_validated() {
 
 #[test]
 fn a_trace_without_measure_is_refused_before_it_is_written() {
-    let done = Run::new("synthesize trace --rows 100 --isl-mean 1e9 --block-size 1 -o t.jsonl")
-        .file("t.jsonl", "old")
-        .run();
+    let done =
+        Run::new("synthesize trace --rows 100 --isl-mean 1e8 --isl-stddev 0 --block-size 1 -o t.jsonl")
+            .file("t.jsonl", "old")
+            .run();
     let done = done.expect_exit(2).says(&[
-        "error: the trace would be about 13,421,772,800 block ids",
-        "100 rows, prompts of 134,217,728 tokens on average in blocks of 1",
+        "error: the trace would be about 10,000,000,000 block ids",
+        "100 rows, prompts of 100,000,000 tokens on average in blocks of 1",
         "Take a larger --block-size",
     ]);
     assert_eq!(std::fs::read_to_string(done.home.path().join("t.jsonl")).expect("it is there"), "old");
@@ -231,7 +232,10 @@ fn figures_of_a_trace_are_checked() {
         ("--rate 0", "--rate"),
         ("--hit-rate 1.5", "a number from 0 to 1 is allowed"),
         ("--rows 0", "--rows"),
-        ("--isl-mean 0", "a number from 1 up is allowed"),
+        ("--rate 0", "a number from 0.000001 up is allowed"),
+        ("--isl-mean 0", "a number from 1 to 134217728 is allowed"),
+        ("--isl-mean 1e30", "a number from 1 to 134217728 is allowed"),
+        ("--osl-mean 134217729", "a number from 1 to 134217728 is allowed"),
         ("--lengths gaussian", "lognormal"),
     ] {
         Run::new("synthesize trace").args(args).run().expect_exit(2).says(&[said]);

@@ -31,6 +31,9 @@ pub(crate) fn command() -> Command {
             .value_parser(ValueParser::from(move |text: &str| from(text, least)))
             .help(help)
     };
+    let mean = |name: &'static str, default: &'static str, help: &'static str| {
+        Arg::new(name).long(name).value_name("N").default_value(default).value_parser(mean_length).help(help)
+    };
     let whole = |name: &'static str, default: &'static str, least: u64, most: u64, help: &'static str| {
         Arg::new(name)
             .long(name)
@@ -55,10 +58,10 @@ pub(crate) fn command() -> Command {
                 .default_value("poisson")
                 .help("Gaps between rows"),
         )
-        .arg(number("isl-mean", "4096", 1.0, "Mean tokens of a prompt"))
+        .arg(mean("isl-mean", "4096", "Mean tokens of a prompt"))
         .arg(number("isl-stddev", "2048", 0.0, "Standard deviation of them"))
         .arg(whole("max-isl", "134217728", 1, MOST, "Most tokens of a prompt"))
-        .arg(number("osl-mean", "256", 1.0, "Mean tokens of an answer"))
+        .arg(mean("osl-mean", "256", "Mean tokens of an answer"))
         .arg(number("osl-stddev", "128", 0.0, "Standard deviation of them"))
         .arg(whole("max-osl", "134217728", 1, MOST, "Most tokens of an answer"))
         .arg(
@@ -96,6 +99,12 @@ pub(crate) fn command() -> Command {
 fn from(text: &str, least: f64) -> Result<f64, String> {
     let number = text.parse().ok().filter(|n: &f64| n.is_finite() && *n >= least);
     number.ok_or_else(|| format!("a number from {least} up is allowed"))
+}
+
+/// What is longer than any text can be would be cut down in silence.
+fn mean_length(text: &str) -> Result<f64, String> {
+    let mean = text.parse().ok().filter(|mean| (1.0..=MOST as f64).contains(mean));
+    mean.ok_or_else(|| format!("a number from 1 to {MOST} is allowed"))
 }
 
 fn share(text: &str) -> Result<f64, String> {
