@@ -307,7 +307,7 @@ impl Resolver<'_> {
             osl,
             corpus: self.corpus(),
             block: self.settings.int(Id::BlockSize).map(|n| n as usize),
-            entries: self.settings.int(Id::Entries).map(|n| usize::try_from(n).unwrap_or(usize::MAX)),
+            entries: self.file_entries().map(|n| usize::try_from(n).unwrap_or(usize::MAX)),
             draws: usize::try_from(self.synthetic_entries().unwrap_or(DEFAULT_ENTRIES))
                 .unwrap_or(usize::MAX)
                 .max(1),
@@ -323,6 +323,19 @@ impl Resolver<'_> {
             strips_images: self.strips_images(format),
             public: self.public.clone(),
         }))
+    }
+
+    /// Most conversations taken from a file: as many as are asked for, of a large public data set no more than a phase takes.
+    fn file_entries(&self) -> Option<u64> {
+        let said = self.settings.int(Id::Entries);
+        if said.is_some() || !self.public.as_ref().is_some_and(|public| public.set.shape.is_large()) {
+            return said;
+        }
+        if self.structure.count(PhaseKind::Profiling) < 2 {
+            return taken(self.settings);
+        }
+        let phases = self.structure.phases.iter().filter(|phase| phase.kind == PhaseKind::Profiling);
+        phases.map(|phase| taken(&phase.settings)).try_fold(0u64, |most, n| Some(most.max(n?)))
     }
 
     /// Whether images that a session has shown keep their ids alone.
@@ -416,16 +429,14 @@ impl Resolver<'_> {
 
     /// Number of different synthetic conversations, from what says it most directly. Several profiling phases say it together.
     pub(super) fn synthetic_entries(&self) -> Option<u64> {
-        let of_phase =
-            |settings: &Settings| settings.int(Id::Conversations).or_else(|| settings.int(Id::RequestCount));
         if let Some(entries) = self.settings.int(Id::Entries) {
             return Some(entries);
         }
         if self.structure.count(PhaseKind::Profiling) < 2 {
-            return of_phase(self.settings);
+            return taken(self.settings);
         }
         let phases = self.structure.phases.iter().filter(|phase| phase.kind == PhaseKind::Profiling);
-        phases.map(|phase| of_phase(&phase.settings)).try_fold(0u64, |sum, n| Some(sum.saturating_add(n?)))
+        phases.map(|phase| taken(&phase.settings)).try_fold(0u64, |sum, n| Some(sum.saturating_add(n?)))
     }
 
     /// What would be put into bodies that are sent as they are.
@@ -581,4 +592,9 @@ impl Resolver<'_> {
             }
         }
     }
+}
+
+/// Conversations that a phase takes, where it says how many.
+fn taken(settings: &Settings) -> Option<u64> {
+    settings.int(Id::Conversations).or_else(|| settings.int(Id::RequestCount))
 }

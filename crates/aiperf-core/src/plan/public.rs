@@ -49,6 +49,31 @@ pub enum PublicShape {
     Turns(&'static str),
     /// The same, of which the first is sent.
     FirstTurn(&'static str),
+    /// A prompt in a column, and an image in another.
+    Shown {
+        /// The prompt.
+        prompt: &'static str,
+        /// The image.
+        image: &'static str,
+    },
+    /// A `question` with `choices` on a `video`.
+    Watched,
+    /// The first message of the user in a list of them, and an image in another column.
+    FirstMessage {
+        /// The messages.
+        messages: &'static str,
+        /// The images.
+        image: &'static str,
+    },
+    /// Speech in a column, to be written down.
+    Speech(&'static str),
+}
+
+impl PublicShape {
+    /// Whether so much is in such a data set that no more of it is read than a run asks for.
+    pub const fn is_large(self) -> bool {
+        matches!(self, Self::FirstMessage { .. } | Self::Speech(_))
+    }
 }
 
 /// Files of a data set.
@@ -70,7 +95,7 @@ const fn hub(
     PublicSet { name, source: PublicSource::Hub { repo, subset, split }, shape }
 }
 
-use PublicShape::{Column, Edit, FirstTurn, ShareGpt, Turns};
+use PublicShape::{Column, Edit, FirstMessage, FirstTurn, ShareGpt, Shown, Speech, Turns, Watched};
 
 /// All of them that are read.
 pub static PUBLIC: &[PublicSet] = &[
@@ -104,6 +129,27 @@ pub static PUBLIC: &[PublicSet] = &[
     hub("instruct_coder", "likaixin/InstructCoder", None, "train", Column("instruction")),
     hub("blazedit_5k", "vdaita/edit_5k_char", None, "train", Edit),
     hub("blazedit_10k", "vdaita/edit_10k_char", None, "train", Edit),
+    hub("mmstar", "Lin-Chen/MMStar", None, "val", Shown { prompt: "question", image: "image" }),
+    hub("mmvu", "yale-nlp/MMVU", None, "validation", Watched),
+    hub(
+        "vision_arena",
+        "lmarena-ai/VisionArena-Chat",
+        None,
+        "train",
+        FirstMessage { messages: "conversation", image: "images" },
+    ),
+    hub(
+        "llava_onevision",
+        "lmms-lab/LLaVA-OneVision-Data",
+        Some("sharegpt4o"),
+        "train",
+        FirstMessage { messages: "conversations", image: "image" },
+    ),
+    hub("librispeech", "openslr/librispeech_asr", Some("clean"), "test", Speech("audio")),
+    hub("voxpopuli", "facebook/voxpopuli", Some("en"), "test", Speech("audio")),
+    hub("gigaspeech", "speechcolab/gigaspeech", Some("xs"), "test", Speech("audio")),
+    hub("ami", "edinburghcstr/ami", Some("ihm"), "test", Speech("audio")),
+    hub("spgispeech", "kensho/spgispeech", Some("test"), "test", Speech("audio")),
 ];
 
 /// Names of those that AIPerf has beside them, by their beginnings, and why they are not here.
@@ -111,15 +157,6 @@ const LATER: &[(&str, &str)] = &[
     ("exgentic", "agents' conversations with their tools, which have a form of their own"),
     ("semianalysis_cc_traces_weka", "traces of the form weka_trace"),
     ("weka_hf", "traces of the form weka_trace"),
-    ("mmstar", "images inside the table"),
-    ("mmvu", "videos"),
-    ("vision_arena", "images inside the table"),
-    ("llava_onevision", "images inside the table"),
-    ("librispeech", "audio inside the table"),
-    ("voxpopuli", "audio inside the table"),
-    ("gigaspeech", "audio inside the table"),
-    ("ami", "audio inside the table"),
-    ("spgispeech", "audio inside the table"),
 ];
 
 /// What a name says.
@@ -181,10 +218,13 @@ mod tests {
             ("spec-al-gsm8-k", "spec_al_gsm8k"),
             ("aimo-numina-1-5", "aimo_numina_1_5"),
             ("aimo", "aimo"),
+            ("MMStar", "mmstar"),
+            ("llava-onevision", "llava_onevision"),
+            ("ami", "ami"),
         ] {
             assert!(matches!(public_named(written), PublicName::Here(set) if set.name == name), "{written}");
         }
-        for later in ["exgentic-v2", "semianalysis-cc-traces-weka-061326-256-k", "weka_hf", "MMStar", "ami"] {
+        for later in ["exgentic-v2", "semianalysis-cc-traces-weka-061326-256-k", "weka_hf"] {
             assert!(matches!(public_named(later), PublicName::Later(_)), "{later}");
         }
         for unknown in ["", "aim", "amigo", "sharegpt2"] {

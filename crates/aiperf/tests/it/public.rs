@@ -99,7 +99,6 @@ fn files_are_found_in_the_hub_s_cache() {
     );
     refused("--public-dataset spec_bench", &["curl", "spec_bench.jsonl"]);
     refused("--public-dataset spec_bench --hf-subset x", &["--hf-subset"]);
-    refused("--public-dataset mmstar", &["'mmstar' is a data set of AIPerf (images inside the table)"]);
     refused("--public-dataset exgentic-v2", &["this version does not have yet"]);
     refused("--public-dataset sharegtp", &["sharegpt"]);
     refused("--hf-subset main", &["--hf-subset needs --public-dataset"]);

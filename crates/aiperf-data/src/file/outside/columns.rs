@@ -6,7 +6,7 @@ use aiperf_files::Input;
 use serde_json::Value;
 
 use super::talk::{LeftOut, Talk};
-use super::{Entry, Form};
+use super::{Entry, Form, public};
 use crate::error::{DataError, RowProblem};
 use crate::file::row::{length, shown};
 
@@ -15,8 +15,6 @@ const PROMPT: [&str; 6] = ["prompt", "question", "instruction", "problem", "quer
 const REPLY: [&str; 2] = ["response", "completion"];
 const SYSTEM: [&str; 2] = ["system", "system_prompt"];
 const OUTPUT: [&str; 2] = ["output_length", "output_tokens"];
-/// Code, and what is to be done to it.
-const EDIT: [&str; 2] = ["code", "change_request"];
 /// Most names of a file that are told.
 const TOLD: usize = 20;
 
@@ -111,13 +109,7 @@ impl Chosen {
                 vec![Some(prompt), reply.as_ref(), system.as_ref(), output.as_ref()]
             }
             Self::Public(shape) => {
-                return match *shape {
-                    PublicShape::ShareGpt => vec![MESSAGES[1]],
-                    PublicShape::Edit => EDIT.to_vec(),
-                    PublicShape::Column(name) | PublicShape::Turns(name) | PublicShape::FirstTurn(name) => {
-                        vec![name]
-                    }
-                };
+                return public::columns(*shape);
             }
         };
         all.into_iter().flatten().map(String::as_str).collect()
@@ -156,7 +148,7 @@ impl Chosen {
             _ => None,
         };
         match self {
-            Self::Public(shape) => public(*shape, &mut entry),
+            Self::Public(shape) => public::talk(*shape, &mut entry),
             Self::Messages { messages, system } => {
                 let own = text(system);
                 let list = match entry.get_mut(messages).map(Value::take) {
@@ -178,36 +170,6 @@ impl Chosen {
                 let prompt = text(&Some(prompt.clone())).unwrap_or_default();
                 Talk::of_prompt(prompt, reply, output, system)
             }
-        }
-    }
-}
-
-/// What an entry of a published data set says. Entries without a prompt are left out, as in AIPerf.
-fn public(shape: PublicShape, entry: &mut Entry) -> Result<Talk, LeftOut> {
-    let mut take = |name: &str| entry.get_mut(name).map(Value::take).unwrap_or_default();
-    let said = |value: Value| match value {
-        Value::String(text) => text,
-        Value::Null => String::new(),
-        other => other.to_string(),
-    };
-    let one = |text: String| Talk::of_prompt(text, String::new(), None, None);
-    match shape {
-        PublicShape::ShareGpt => Talk::of_pairs(take(MESSAGES[1]).as_array().map_or(&[], Vec::as_slice)),
-        PublicShape::Column(name) => one(said(take(name))),
-        PublicShape::Edit => {
-            let [code, request] = EDIT.map(|name| said(take(name)));
-            one(format!(
-                "Given a code file, please apply the change requests and generate the new file.\n\nOriginal file:\n```python\n{code}\n```\n\n\
-                 Change request:\n{request}\n\nPlease generate the new code file in the \"New file\" section below."
-            ))
-        }
-        PublicShape::Turns(name) | PublicShape::FirstTurn(name) => {
-            let Value::Array(turns) = take(name) else { return Err(LeftOut::NoPrompt) };
-            let turns = turns.into_iter().map(|turn| said(turn).trim().to_owned());
-            if matches!(shape, PublicShape::FirstTurn(_)) {
-                return one(turns.into_iter().next().unwrap_or_default());
-            }
-            Talk::of_turns(turns.filter(|turn| !turn.is_empty()))
         }
     }
 }

@@ -5,13 +5,17 @@
 //! name; the reader of that form does the rest. So a file that can only be read from front to back (a packed one, a column of
 //! Parquet) costs no memory either, and replies are counted once, not at each visit.
 
+mod cells;
 mod columns;
+mod public;
 mod rows;
+mod sound;
 mod tables;
 mod talk;
 #[cfg(test)]
 mod tests;
 mod traces;
+mod zstd;
 
 use std::io::{BufWriter, Write};
 use std::num::NonZero;
@@ -140,42 +144,67 @@ pub(super) fn convert(
         cut: 0,
         without_system: 0,
     };
-    let mut broken = (0, None);
-    let mut take = |number, entry: Result<Entry, DataError>| {
-        let talk = entry.and_then(|entry| {
-            let output = chosen.output(&entry);
-            let talk = chosen.talk(form, entry, output.as_ref().copied().unwrap_or(None));
-            // What is left out anyway is right as it is.
-            match (talk, output) {
-                (Ok(_), Err(problem)) => Err(rows.error(number, problem)),
-                (talk, _) => Ok(talk),
-            }
-        });
-        let talk = match talk {
-            Ok(talk) => talk,
-            Err(error) if skip => {
-                broken.0 += 1;
-                broken.1.get_or_insert_with(|| error.to_string());
-                Err(LeftOut::Broken)
-            }
-            Err(error) => return Err(error),
-        };
-        writer.take(number, talk)?;
-        Ok(if writer.is_full() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-    };
-    rows.each(&chosen.columns(), &mut take)?;
+    let mut reading = Reading { chosen: &chosen, form, skip, before: 0, last: 0, broken: (0, None) };
+    reading.each(&rows, &mut writer)?;
     for path in set.public.iter().flat_map(|public| &public.more) {
+        if writer.is_full() {
+            break;
+        }
         let part = aiperf_files::open(path)?;
         let Some(kind) = rows::kind_of(&part, true)? else { continue };
         let rows = Rows::new(&part, kind);
         if let (Some(public), false) = (&set.public, set.entries == Some(0)) {
             Chosen::public(public.set, &rows.look(skip)?, &part)?;
         }
-        rows.each(&chosen.columns(), &mut take)?;
+        reading.each(&rows, &mut writer)?;
     }
+    let broken = reading.broken;
     let (file, told, seen) = writer.finish()?;
     notes.extend(told);
     Ok(Ok(Converted { input: Input { file, name: input.name, is_spooled: true }, notes, seen, broken }))
+}
+
+/// Goes through the entries of one file after the other; their numbers run on.
+struct Reading<'a> {
+    chosen: &'a Chosen,
+    form: Form,
+    skip: bool,
+    /// The last number of the files before.
+    before: u64,
+    last: u64,
+    broken: (u64, Option<String>),
+}
+
+impl Reading<'_> {
+    fn each(&mut self, rows: &Rows<'_>, writer: &mut Writer<'_>) -> Result<(), DataError> {
+        let chosen = self.chosen;
+        self.before = self.last;
+        rows.each(&chosen.columns(), &mut |number, entry| {
+            self.last = self.before + number;
+            let talk = entry.and_then(|entry| {
+                let output = chosen.output(&entry);
+                let talk = chosen.talk(self.form, entry, output.as_ref().copied().unwrap_or(None));
+                // What is left out anyway is right as it is.
+                match (talk, output) {
+                    (Ok(_), Err(problem)) | (Err(LeftOut::BadCell(problem)), _) => {
+                        Err(rows.error(number, problem))
+                    }
+                    (talk, _) => Ok(talk),
+                }
+            });
+            let talk = match talk {
+                Ok(talk) => talk,
+                Err(error) if self.skip => {
+                    self.broken.0 += 1;
+                    self.broken.1.get_or_insert_with(|| error.to_string());
+                    Err(LeftOut::Broken)
+                }
+                Err(error) => return Err(error),
+            };
+            writer.take(self.last, talk)?;
+            Ok(if writer.is_full() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })
+    }
 }
 
 /// Which of the forms the first entry shows, and how it shows.

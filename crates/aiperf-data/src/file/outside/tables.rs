@@ -6,18 +6,23 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use aiperf_files::Input;
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use parquet::basic::Compression;
 use parquet::errors::ParquetError;
-use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 use parquet::record::Field;
-use parquet::schema::types::Type;
+use parquet::record::reader::TreeBuilder;
+use parquet::schema::types::{SchemaDescriptor, Type};
 use serde_json::{Map, Number, Value};
 
-use super::Entry;
 use super::rows::{Take, reading};
+use super::{Entry, zstd};
 use crate::error::DataError;
 
 const BUFFER: usize = 1 << 20;
+/// Bytes of a Parquet file's columns that are read ahead, where a row has less, and most rows.
+const AHEAD: i64 = 1 << 20;
+const MOST_AHEAD: i64 = 1024;
 
 /// The names of a CSV file's columns.
 pub(super) fn csv_columns(input: &Input, between: u8) -> Result<Entry, DataError> {
@@ -81,27 +86,36 @@ pub(super) fn parquet(input: &Input, columns: &[&str], take: Take<'_>) -> Result
     let fields: Vec<Arc<Type>> =
         schema.get_fields().iter().filter(|field| columns.contains(&field.name())).cloned().collect();
     let wanted = Type::group_type_builder(schema.name()).with_fields(fields).build().map_err(failed)?;
+    let wanted = Arc::new(SchemaDescriptor::new(Arc::new(wanted)));
+    let chunks = Arc::new(
+        input.file.try_clone().map_err(|source| DataError::Read { path: input.name.clone(), source })?,
+    );
     let mut number = 0;
     for group in 0..reader.num_row_groups() {
-        let group = reader.get_row_group(group).map_err(failed)?;
+        let group = zstd::Group { inner: reader.get_row_group(group).map_err(failed)?, file: &chunks };
+        let rows = group.metadata().num_rows();
+        let mut bytes = 0;
         for chunk in group.metadata().columns() {
-            let is_wanted =
-                chunk.column_path().parts().first().is_some_and(|name| columns.contains(&&**name));
+            if !chunk.column_path().parts().first().is_some_and(|name| columns.contains(&&**name)) {
+                continue;
+            }
+            bytes += chunk.uncompressed_size();
             let packing = chunk.compression();
-            if is_wanted
-                && matches!(packing, Compression::ZSTD(_) | Compression::BROTLI(_) | Compression::LZO)
-            {
+            if matches!(packing, Compression::BROTLI(_) | Compression::LZO) {
                 return Err(DataError::Unreadable {
                     path: input.name.clone(),
                     form: "Parquet",
                     reason: format!(
-                        "column '{}' is packed with {packing}, which is not read; Snappy, gzip and LZ4 are",
+                        "column '{}' is packed with {packing}, which is not read; Snappy, gzip, LZ4 and zstd are",
                         chunk.column_path()
                     ),
                 });
             }
         }
-        let mut rows = guarded(input, || group.get_row_iter(Some(wanted.clone())))?;
+        // Values are read some rows ahead, and their pages stay in memory.
+        let ahead = AHEAD / (bytes / rows.max(1)).max(1);
+        let builder = TreeBuilder::new().with_batch_size(ahead.clamp(1, MOST_AHEAD) as usize);
+        let mut rows = guarded(input, || builder.as_iter(wanted.clone(), &group))?;
         while let Some(row) = guarded(input, || rows.next().transpose())? {
             number += 1;
             let row = row.into_columns();
@@ -151,7 +165,14 @@ fn value(field: Field) -> Value {
         Field::Str(text) => text.into(),
         Field::Bytes(bytes) => bytes.as_utf8().map_or(Value::Null, Value::from),
         Field::Group(row) => {
-            let fields = row.into_columns().into_iter().map(|(name, field)| (name, value(field)));
+            let fields = row.into_columns().into_iter().map(|(name, field)| {
+                let value = match field {
+                    // What a file holds, in the hub's form.
+                    Field::Bytes(bytes) if name == "bytes" => BASE64_STANDARD.encode(bytes.data()).into(),
+                    other => value(other),
+                };
+                (name, value)
+            });
             Value::Object(fields.collect::<Map<_, _>>())
         }
         Field::ListInternal(list) => list.elements().iter().cloned().map(value).collect(),

@@ -6,6 +6,8 @@ use aiperf_core::conversation::MediaKind;
 use aiperf_tokens::Tokenizer;
 use serde_json::Value;
 
+use crate::error::RowProblem;
+
 /// Lengths that vLLM's benchmark takes of ShareGPT, and AIPerf after it: tokens of a prompt, of a reply, and of both.
 const PROMPT: std::ops::RangeInclusive<u64> = 4..=1024;
 const SHORTEST_REPLY: u64 = 4;
@@ -32,7 +34,7 @@ pub(super) struct Turn {
 }
 
 /// Why an entry is not sent.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub(super) enum LeftOut {
     /// Nothing that the user says.
     NoPrompt,
@@ -46,6 +48,12 @@ pub(super) enum LeftOut {
     LateSystem,
     /// Contents that no request has a form for, or what is shown by somebody else than the user.
     Media(String),
+    /// Nothing to be seen or heard, where that is the matter.
+    NoMedia(MediaKind),
+    /// A clip that is longer than any that is sent.
+    LongAudio,
+    /// An image, audio or video that is broken.
+    BadCell(RowProblem),
     /// It cannot be read at all.
     Broken,
 }
@@ -73,6 +81,11 @@ impl fmt::Display for LeftOut {
             }
             Self::Role(role) => write!(f, "with messages of neither side, such as of '{}'", short(role)),
             Self::Broken => f.write_str("that cannot be read"),
+            Self::NoMedia(kind) => {
+                write!(f, "without {}", if *kind == MediaKind::Audio { "audio" } else { "a video" })
+            }
+            Self::LongAudio => f.write_str("with a clip of more than 30 s"),
+            Self::BadCell(problem) => write!(f, "in which {problem}"),
             Self::LateSystem => f.write_str("with a system message between turns"),
             Self::Media(kind) => write!(f, "with contents that are no text, such as '{}'", short(kind)),
         }
