@@ -393,6 +393,18 @@ mod tests {
     }
 
     #[test]
+    fn conversations_are_made_again_only_where_a_turn_may_wait() {
+        let twin = |conversation: Conversation, waits: bool| {
+            composer(vec![conversation], Arc::new(Toy::new(None)), false).twin(waits).is_some()
+        };
+        let (one, two) = (toys::conversation(&["a"]), toys::conversation(&["a", "b"]));
+        let mut thinks = two.clone();
+        thinks.turns[1].delay_ns = Some(5);
+        assert_eq!([twin(one, true), twin(two.clone(), false)], [false; 2]);
+        assert_eq!([twin(two, true), twin(thinks, false)], [true; 2]);
+    }
+
+    #[test]
     fn turns_of_a_conversation_are_counted_when_they_were_sent() {
         let mut conversation = toys::conversation(&["a b", "c"]);
         conversation.system = Some("s t u".into());

@@ -411,12 +411,19 @@ mod tests {
         }
 
         /// Waits until the phase is done, ends the shard, and returns what ended and was not looked at.
-        pub(super) fn finish(mut self) -> Vec<Ended> {
+        pub(super) fn finish(self) -> Vec<Ended> {
+            self.finish_measured().0
+        }
+
+        /// The same, and what the shard measured of itself.
+        pub(super) fn finish_measured(mut self) -> (Vec<Ended>, ShardHealth) {
             assert_eq!(self.events.blocking_recv(), Some(ShardEvent::Sent(0)));
-            assert!(matches!(self.events.blocking_recv(), Some(ShardEvent::Done(0, _))));
+            let Some(ShardEvent::Done(0, health)) = self.events.blocking_recv() else {
+                panic!("the phase is done when all is sent");
+            };
             drop(self.commands);
             self.thread.join().expect("no panic").expect("no error");
-            std::iter::from_fn(|| self.ended.recv()).flatten().collect()
+            (std::iter::from_fn(|| self.ended.recv()).flatten().collect(), *health)
         }
     }
 

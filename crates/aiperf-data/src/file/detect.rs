@@ -75,7 +75,8 @@ fn table(input: &Input) -> Result<Detected, DataError> {
 }
 
 /// Keys of what a row has to send.
-const CONTENT: [&str; 8] = ["text", "texts", "image", "images", "audio", "audios", "video", "videos"];
+pub(super) const CONTENT: [&str; 8] =
+    ["text", "texts", "image", "images", "audio", "audios", "video", "videos"];
 /// Keys of a trace of lengths.
 const TRACE: [&str; 3] = ["hash_ids", "input_length", "text_input"];
 /// Forms that are told by a key of theirs and have to be named by the user, for they are not made of texts.
@@ -88,7 +89,7 @@ const WEKA: (&str, &str) = ("hash_id_scope", "weka_trace");
 const LATER_TURNS: [&str; 3] = ["messages", "forks", "spawns"];
 
 /// The form that a row says it is of, of those that rows can say.
-fn named(kind: &str, block: Option<usize>) -> Option<Form> {
+pub(super) fn named(kind: &str, block: Option<usize>) -> Option<Form> {
     match kind {
         "single_turn" => Some(Form::SingleTurn),
         "multi_turn" => Some(Form::MultiTurn),

@@ -330,6 +330,7 @@ mod tests {
     use aiperf_core::outcome::CancelReason;
     use aiperf_core::plan::{Cancellation, EndpointKind, PhasePlan, Ramp, RampShape};
     use aiperf_core::url::BaseUrl;
+    use aiperf_data::{DataError, Visit, Workload, WorkloadFacts};
     use aiperf_sim::scripted::{Reply, ScriptedServer};
     use serde_json::{Value, json};
 
@@ -589,13 +590,17 @@ mod tests {
 
     /// A conversation whose author thinks for long, in a phase in which nobody may hold anything meanwhile.
     fn resting(made: Vec<Conversation>) -> (Talk, Maker) {
+        resting_on(Given { conversations: made, marked: false }, 20_000_000)
+    }
+
+    /// The same, with whoever makes the conversation again.
+    fn resting_on(made: impl Workload + 'static, delay_ns: u64) -> (Talk, Maker) {
         let mut conversation = toys::conversation(&["one", "two", "three"]);
-        conversation.turns[1].delay_ns = Some(20_000_000);
-        conversation.turns[2].delay_ns = Some(20_000_000);
+        conversation.turns[1].delay_ns = Some(delay_ns);
+        conversation.turns[2].delay_ns = Some(delay_ns);
         let mut phase = toys::phase(PhasePlan { sessions: Some(1), ..toys::closed_loop() }, mono_ns());
         let own = Arc::get_mut(&mut phase).expect("nobody else has it yet");
-        let composer =
-            Composer::new(toys::composer_setup(Arc::new(Given { conversations: made, marked: false })));
+        let composer = Composer::new(toys::composer_setup(Arc::new(made)));
         let sessions = Sessions { base: 0, limit: 1, warmup: false, order: None };
         let rests = Rests { bytes: 0, ahead_ns: 5_000_000 };
         let (again, maker) = Again::start(composer, sessions, own.ring.clone(), rests).expect("a thread");
@@ -614,6 +619,50 @@ mod tests {
         assert_eq!(bodies[1], pairs(&[("user", "uno"), ("assistant", "a"), ("user", "due")]));
         assert_eq!(bodies[2][3..], pairs(&[("assistant", "b"), ("user", "tre")]));
         assert!(ended[1..].iter().all(|e| e.ticket.dispatched_ns >= e.ticket.scheduled_ns.expect("a time")));
+        again.stop();
+        maker.join().expect("no panic").expect("all is well");
+    }
+
+    /// Takes its time to make a conversation.
+    #[derive(Debug)]
+    struct Slow(Given);
+
+    impl Workload for Slow {
+        fn len(&self) -> usize {
+            self.0.len()
+        }
+
+        fn conversation(&self, index: usize, visit: Visit) -> Result<Conversation, DataError> {
+            let until_ns = mono_ns() + 30_000_000;
+            while mono_ns() < until_ns {
+                std::thread::yield_now();
+            }
+            self.0.conversation(index, visit)
+        }
+
+        fn turn_count(&self, index: usize) -> usize {
+            self.0.turn_count(index)
+        }
+
+        fn describe(&self) -> WorkloadFacts {
+            self.0.describe()
+        }
+    }
+
+    #[test]
+    fn a_conversation_that_is_made_again_too_late_is_in_the_lag_and_counted() {
+        let mut made = vec![toys::conversation(&["one", "two", "three"])];
+        made[0].turns[2].delay_ns = Some(200_000_000);
+        let (talk, maker) = resting_on(Slow(Given { conversations: made, marked: false }), 200_000_000);
+        let again = talk.phase.again.clone();
+        let (ended, health) = talk.shard.finish_measured();
+        // It is asked for 5 ms before its turn is due, and takes 30.
+        for turn in &ended[1..] {
+            let due_ns = turn.ticket.scheduled_ns.expect("a time");
+            assert!(turn.ticket.dispatched_ns >= due_ns + 25_000_000, "{:?}", turn.ticket);
+        }
+        assert_eq!((ended.len(), health.composer.turns), (3, 2));
+        assert!(health.composer.longest_ns >= 25_000_000, "{:?}", health.composer);
         again.stop();
         maker.join().expect("no panic").expect("all is well");
     }

@@ -32,6 +32,7 @@ use self::columns::Chosen;
 use self::rows::{Kind, Rows};
 use self::talk::{LeftOut, Talk};
 pub(super) use self::traces::{Trace, trace};
+use super::detect::{CONTENT, named};
 use super::inputs_json::Shown;
 use super::{baseten, burst_gpt, lines};
 use crate::error::DataError;
@@ -237,8 +238,12 @@ fn detect(
     if kind == Kind::Lines && set.columns.is_empty() && !first.contains_key("prompt") {
         return Ok(None);
     }
-    let own = ["text", "texts", "turns", "input_length", "text_input", "payload"];
-    if kind == Kind::Lines && set.columns.is_empty() && own.iter().any(|key| first.contains_key(*key)) {
+    let own = ["turns", "input_length", "text_input", "payload"];
+    let is_own = || {
+        let says = first.get("type").and_then(Value::as_str).is_some_and(|of| named(of, None).is_some());
+        says || CONTENT.iter().chain(&own).any(|key| first.contains_key(*key))
+    };
+    if kind == Kind::Lines && set.columns.is_empty() && is_own() {
         return Ok(None);
     }
     let (chosen, note) = Chosen::of(&set.columns, first, input)?;

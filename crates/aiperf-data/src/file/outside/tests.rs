@@ -260,6 +260,13 @@ fn rows_of_our_own_forms_stay_what_they_are() {
         assert_eq!(sent, [one("a", None)], "{line}");
         assert!(notes.iter().all(|note| !note.contains("read as chat")), "{notes:?}");
     }
+    let image = br#"{"image":"http://h/i.png","prompt":"b"}"#;
+    let (sent, notes) = open(&set(FileFormat::Detect), "a.jsonl", image).expect("a good row");
+    assert_eq!(sent, [one("", None)]);
+    assert!(notes.iter().all(|note| !note.contains("read as chat")), "{notes:?}");
+    let typed = br#"{"type":"single_turn","prompt":"b"}"#;
+    let said = open(&set(FileFormat::Detect), "a.jsonl", typed).expect_err("a row without a text");
+    assert!(said.starts_with("a.jsonl:1: holds nothing to send"), "{said}");
     let said =
         open(&set(FileFormat::Detect), "a.jsonl", br#"{"messages":[]}"#).expect_err("it may be a body");
     assert!(said.contains("raw_payload"), "{said}");
