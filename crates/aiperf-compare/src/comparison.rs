@@ -193,7 +193,7 @@ fn direction(spec: Option<&MetricSpec>, stat: &str) -> Direction {
         ("error_request_count" | "unsent_request_count" | "lost_request_count" | "request_error_rate", _) => {
             Direction::Smaller
         }
-        ("benchmark_duration", _) => Direction::Neither,
+        ("benchmark_duration" | "audio_duration", _) => Direction::Neither,
         _ if matches!(spec.display, Unit::Tokens | Unit::Requests | Unit::Images) => Direction::Neither,
         // Seconds of audio.
         (_, true) if is_time => Direction::Neither,

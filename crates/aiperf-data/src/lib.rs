@@ -28,6 +28,7 @@ mod rendered;
 mod rendered_tests;
 mod search;
 mod slot;
+mod sound;
 mod spread;
 mod synthetic;
 #[cfg(test)]
@@ -44,6 +45,7 @@ pub use error::{DataError, RowProblem};
 pub use lengths::{GuessErrors, LengthCheck, LengthMiss, check_lengths};
 pub use markers::{MarkerCost, marker, marker_cost};
 pub use rendered::{RenderedCheck, RequestShape, ShapeCheck, check_rendered};
+pub use sound::audio_ns;
 pub use workload::{RowFacts, Sampler, Visit, Workload, WorkloadFacts, WorkloadKind, repeat_notes};
 
 /// What a workload takes from the run beside its plan.

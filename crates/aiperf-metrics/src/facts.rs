@@ -50,6 +50,8 @@ pub struct Facts {
     pub isl: Option<u64>,
     /// Images of the request, those of turns before it too; 0 where there are none.
     pub images: u64,
+    /// How long the request's audio plays, that of turns before it too, nanoseconds; 0 where there is none, or it cannot be told.
+    pub audio_ns: u64,
     /// Input length that the turn was to have, tokens; absent when it was not made to a length.
     pub asked_isl: Option<u64>,
     /// Answer tokens, reasoning excluded.

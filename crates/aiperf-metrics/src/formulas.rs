@@ -91,6 +91,15 @@ pub(crate) fn image_latency(f: &Facts) -> Option<f64> {
     Some(request_latency(f)? as f64 * NS_TO_MS / num_images(f)? as f64)
 }
 
+/// A request without audio has no length of it.
+pub(crate) fn audio_duration(f: &Facts) -> Option<u64> {
+    Some(f.audio_ns).filter(|ns| *ns > 0)
+}
+
+pub(crate) fn rtfx(f: &Facts) -> Option<f64> {
+    per(audio_duration(f)? as f64, request_latency(f)? as f64)
+}
+
 pub(crate) fn prefill_throughput_per_user(f: &Facts) -> Option<f64> {
     per(f.isl? as f64, time_to_first_token(f)? as f64 * NS)
 }
@@ -253,6 +262,10 @@ mod tests {
         assert_eq!(num_images(&seen), Some(4));
         near(image_throughput(&seen), 4.0 / 0.13);
         near(image_latency(&seen), 32.5);
+        assert_eq!((audio_duration(&f), rtfx(&f)), (None, None));
+        let heard = Facts { audio_ns: 6_500_000_000, ..example() };
+        assert_eq!(audio_duration(&heard), Some(6_500_000_000));
+        near(rtfx(&heard), 50.0); // 6.5 s ÷ 0.13 s
         assert_eq!(scheduled_latency(&f), Some(140_000_000));
         assert_eq!(decode_duration(&f), Some(80_000_000));
         assert_eq!(inter_chunk_latency(&f), Some(vec![20_000_000, 0, 60_000_000]));

@@ -268,6 +268,10 @@ metrics! {
         "num_images ÷ request_latency in seconds."; real rule::image_throughput;
     "image_latency", "Image Latency", "Image Latency"; MillisecondsPerImage -> MillisecondsPerImage; []; Main 861;
         "request_latency ÷ num_images."; real rule::image_latency;
+    "audio_duration", "Audio Duration", "Audio Dur"; Nanoseconds -> Seconds; []; None 0;
+        "Length of the request's audio, that of the turns before it that is sent again too; only where there is any, and all of it says how long it plays."; int rule::audio_duration;
+    "rtfx", "Inverse Real-Time Factor (RTFx)", "RTFx"; Ratio -> Ratio; [LARGER_IS_BETTER]; Main 850;
+        "audio_duration ÷ request_latency: how many times faster than it plays audio is written down."; real rule::rtfx;
     "input_token_throughput", "Input Token Throughput", "Input TPS"; TokensPerSecond -> TokensPerSecond; [LARGER_IS_BETTER]; Main 805;
         "total_isl ÷ phase window."; derived |c| c.rate(c.sum("input_sequence_length"));
     "total_token_throughput", "Total Token Throughput", "Total TPS"; TokensPerSecond -> TokensPerSecond; [TOKENS LARGER_IS_BETTER]; None 0;
@@ -473,6 +477,7 @@ mod tests {
             ("input_token_throughput", "Input Token Throughput", "tokens/sec", 805),
             ("image_throughput", "Image Throughput", "images/sec", 860),
             ("image_latency", "Image Latency", "ms/image", 861),
+            ("rtfx", "Inverse Real-Time Factor (RTFx)", "ratio", 850),
             ("request_throughput", "Request Throughput", "requests/sec", 900),
             ("completed_request_count", "Completed Requests (Success + Error)", "requests", 1075),
             ("request_error_rate", "Request Error Rate", "%", 1080),

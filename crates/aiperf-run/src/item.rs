@@ -45,6 +45,8 @@ pub(crate) struct TurnFacts {
     pub results: Option<u64>,
     /// Images of the request, with those of turns that are sent again before it.
     pub images: u64,
+    /// How long the audio of the request plays, with that of turns that are sent again before it; 0 where there is none.
+    pub audio_ns: u64,
     /// Position of its model in the plan's list.
     pub model: u16,
     /// Headers that it has alone.
@@ -66,6 +68,7 @@ impl TurnFacts {
             requested_osl: turn.requested_osl,
             results: turn.results,
             images: prepared.images(number, is_chained),
+            audio_ns: prepared.audio_ns(number, is_chained),
             model: turn.model,
             headers: turn.headers.as_deref().cloned().unwrap_or_default(),
             is_part: turn.list.is_some(),

@@ -61,6 +61,8 @@ pub(crate) struct PreparedTurn {
     pub results: Option<u64>,
     /// Images that the body has.
     pub images: u32,
+    /// How long its audio plays; 0 where there is none, or where that cannot be told.
+    pub audio_ns: u64,
     /// Position of its model in the plan's list.
     pub model: u16,
     /// Headers that it has alone.
@@ -88,15 +90,24 @@ impl Prepared {
 
     /// Images of the request of turn `turn`, with those of turns that are sent again before it: none where the server keeps them.
     pub(crate) fn images(&self, turn: usize, is_chained: bool) -> u64 {
+        self.shown(turn, is_chained, |turn| turn.images.into())
+    }
+
+    /// How long the audio of that request plays.
+    pub(crate) fn audio_ns(&self, turn: usize, is_chained: bool) -> u64 {
+        self.shown(turn, is_chained, |turn| turn.audio_ns)
+    }
+
+    fn shown(&self, turn: usize, is_chained: bool, of: impl Fn(&PreparedTurn) -> u64) -> u64 {
         let own = &self.turns[turn];
         if is_chained {
-            return own.images.into();
+            return of(own);
         }
         let before = self.turns[..turn].iter().zip(&self.turns[1..=turn]).rev();
         let again = before.take_while(|(_, next)| own.list.is_some() && !next.resets).map(|(turn, _)| turn);
         // What is its author's own list is not said again.
         let again = again.filter(|turn| turn.list.is_some());
-        std::iter::once(own).chain(again).map(|turn| u64::from(turn.images)).sum()
+        std::iter::once(own).chain(again).map(of).fold(0, u64::saturating_add)
     }
 
     /// Whether a turn behind `turn` says again what was said and heard until then.
@@ -282,6 +293,9 @@ impl Composer {
             None => None,
         };
         let images = u32::try_from(self.setup.endpoint.images(turn, &body)).unwrap_or(u32::MAX);
+        let mut audio_ns = self.setup.endpoint.audio(turn).map(aiperf_data::audio_ns);
+        // A part of it says nothing.
+        let audio_ns = audio_ns.try_fold(0u64, |sum, ns| Some(sum.saturating_add(ns?))).unwrap_or(0);
         Ok(PreparedTurn {
             // It is kept as long as its session lasts.
             body: Bytes::from(body.into_boxed_slice()),
@@ -292,6 +306,7 @@ impl Composer {
             requested_osl: turn.max_tokens,
             results: self.setup.endpoint.expected_results(turn),
             images,
+            audio_ns,
             model: self.setup.models.iter().position(|m| *m == turn.model).unwrap_or(0) as u16,
             headers: (!turn.headers.is_empty()).then(|| Arc::new(turn.headers.clone())),
             resets: turn.resets,

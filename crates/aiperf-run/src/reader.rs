@@ -270,6 +270,7 @@ impl Reader {
             chunks: chunks(&answer),
             isl: counts.isl,
             images: turn.images,
+            audio_ns: turn.audio_ns,
             asked_isl: turn.asked,
             output_tokens: counts.output,
             reasoning_tokens: counts.reasoning,

@@ -482,6 +482,15 @@ impl Endpoint {
         images.filter(|(content, uuid)| !content.is_empty() || (has_ids && uuid.is_some())).count() as u64
     }
 
+    /// The audio that the request of a turn has, each as it travels; none where the body is not made of the turn.
+    pub fn audio<'t>(&self, turn: &'t Turn) -> impl Iterator<Item = &'t str> {
+        let is_made =
+            matches!(self.kind, EndpointKind::Chat | EndpointKind::ChatEmbeddings | EndpointKind::Responses)
+                && turn.payload.is_none()
+                && ![&self.extra, &turn.extra].iter().any(|fields| self.kind.is_replaced_by(fields));
+        turn.media_of(MediaKind::Audio).filter(move |content| is_made && !content.is_empty())
+    }
+
     /// Every text of a request body that a tokenizer should count as input, in the order AIPerf joins them (by one blank).
     /// A body that is not a JSON object has none.
     pub fn texts(&self, body: &[u8]) -> Vec<String> {

@@ -14,7 +14,7 @@ use crate::support::{Done, Run, Tally, flat, sim, url};
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0\x1f\x15\xc4\x89";
 const PNG_URL: &str = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJ";
 /// 0.05 s.
-const FLAC: &[u8] = include_bytes!("../../../aiperf-data/src/file/outside/fixtures/mono.flac");
+const FLAC: &[u8] = include_bytes!("../../../aiperf-data/src/sound/mono.flac");
 
 /// What a column holds: values that are there, and the levels of each place.
 type Column<'a> = (Vec<&'a [u8]>, Vec<i16>, Vec<i16>);
@@ -164,7 +164,26 @@ fn speech_is_to_be_written_down() {
     let unpacked = heard(&sent[1]);
     assert!(unpacked.starts_with("UklGRkQDAABXQVZFZm10IBAAAAABAAEAQB8AAIA+AAACABAAZGF0YSADAA"), "{unpacked}");
     assert_eq!(unpacked.len(), 844_usize.div_ceil(3) * 4);
+    // How long each plays, and how many times faster it is written down.
+    let records = done.records();
+    let value = |record: &Value, tag: &str| record["metrics"][tag]["value"].as_f64().expect("a number");
+    let mut played: Vec<f64> = records.iter().map(|record| value(record, "audio_duration")).collect();
+    played.sort_by(f64::total_cmp);
+    assert_eq!(played, [0.000_5, 0.000_5, 0.05]);
+    for record in &records {
+        let factor = value(record, "audio_duration") / (value(record, "request_latency") / 1e3);
+        assert!((value(record, "rtfx") - factor).abs() < 1e-9 * factor, "{record}");
+    }
+    assert_eq!(records[0]["metrics"]["audio_duration"]["unit"], "sec");
+    let summary = done.summary();
+    assert_eq!(summary["audio_duration"]["max"], 0.05);
+    assert_eq!(summary["rtfx"]["unit"], "ratio");
     let told = flat(&done.stdout);
+    assert!(told.contains("Inverse Real-Time Factor (RTFx)"), "{told}");
+    let again = Run::new("report out --force").run_in(done).expect_exit(0);
+    for tag in ["audio_duration", "rtfx"] {
+        assert_eq!(summary[tag], again.summary()[tag], "{tag}");
+    }
     assert!(told.contains("2 of 4 rows are left out:"), "{told}");
     assert!(
         told.contains("1 with a clip of more than 30 s (row 2)") && told.contains("1 without audio (row 4)"),

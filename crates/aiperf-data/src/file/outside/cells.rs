@@ -8,10 +8,10 @@ use aiperf_core::conversation::MediaKind;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::Value;
 
-use super::sound::{self, Form};
 use super::talk::LeftOut;
 use crate::error::RowProblem;
 use crate::file::row::shown;
+use crate::sound::{self, Form};
 
 /// Longest clip that is sent, seconds, as AIPerf has it and benchmarks of speech do.
 const LONGEST: f64 = 30.0;
@@ -97,7 +97,7 @@ pub(super) fn sound(column: &str, cell: Value) -> Result<Option<Sound>, LeftOut>
         if seconds > LONGEST { Sound::TooLong } else { Sound::Clip(audio) }
     };
     Ok(Some(match form {
-        Form::Wav => clip(sound::wav_seconds(&bytes).map_err(broken)?, format!("wav,{data}")),
+        Form::Wav => clip(sound::wav_seconds(&bytes, bytes.len()).map_err(broken)?, format!("wav,{data}")),
         Form::Mp3 => clip(sound::mp3_seconds(&bytes).map_err(broken)?, format!("mp3,{data}")),
         Form::Flac => match sound::flac_as_wav(&bytes, LONGEST).map_err(broken)? {
             Some(wav) => Sound::Clip(format!("wav,{}", BASE64_STANDARD.encode(wav))),

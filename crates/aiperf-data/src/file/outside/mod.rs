@@ -9,7 +9,6 @@ mod cells;
 mod columns;
 mod public;
 mod rows;
-mod sound;
 mod tables;
 mod talk;
 #[cfg(test)]

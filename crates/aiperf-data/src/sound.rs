@@ -2,18 +2,22 @@
 
 use std::io::Cursor;
 
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use claxon::{Block, FlacReader};
+
+/// Characters of base64 that are looked at first: where a WAV and a FLAC say how long they are.
+const HEAD: usize = 4096;
 
 /// Forms of audio that are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(crate) enum Form {
     Wav,
     Flac,
     Mp3,
 }
 
 impl Form {
-    pub(super) const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Wav => "WAV",
             Self::Flac => "FLAC",
@@ -23,7 +27,7 @@ impl Form {
 }
 
 /// Which form a file has, by its first bytes.
-pub(super) fn form(bytes: &[u8]) -> Option<Form> {
+pub(crate) fn form(bytes: &[u8]) -> Option<Form> {
     if bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WAVE") {
         return Some(Form::Wav);
     }
@@ -33,14 +37,45 @@ pub(super) fn form(bytes: &[u8]) -> Option<Form> {
     (bytes.starts_with(b"ID3") || Frame::read(bytes).is_some()).then_some(Form::Mp3)
 }
 
-/// How long a WAV plays, seconds. Its size may be left open, as by a program that writes into a pipe.
-pub(super) fn wav_seconds(bytes: &[u8]) -> Result<f64, String> {
+/// How long a content of audio plays that travels encoded (`wav,…`, `mp3,…` or a data URL), nanoseconds; none, where that cannot
+/// be told.
+pub fn audio_ns(content: &str) -> Option<u64> {
+    let (_, data) = content.split_once(',')?;
+    let head = BASE64_STANDARD.decode(&data.as_bytes()[..data.len().min(HEAD)]).ok()?;
+    let padding = data.bytes().rev().take_while(|byte| *byte == b'=').count();
+    let seconds = match form(&head)? {
+        Form::Wav => wav_seconds(&head, (data.len() / 4 * 3).saturating_sub(padding)).ok(),
+        Form::Flac => flac_seconds(&head),
+        Form::Mp3 => None,
+    };
+    let whole = || {
+        let bytes = BASE64_STANDARD.decode(data).ok()?;
+        match form(&bytes)? {
+            Form::Wav => wav_seconds(&bytes, bytes.len()).ok(),
+            Form::Flac => None,
+            Form::Mp3 => mp3_seconds(&bytes).ok(),
+        }
+    };
+    seconds.or_else(whole).map(|seconds| (seconds * 1e9).round() as u64)
+}
+
+/// How long a FLAC says that it plays, seconds.
+fn flac_seconds(bytes: &[u8]) -> Option<f64> {
+    // 20 bits of the rate, 3 of channels, 5 of bits of a sample, 36 of samples.
+    let told = u64::from_be_bytes(bytes.get(18..26)?.try_into().ok()?);
+    let (rate, samples) = (told >> 44, told & ((1 << 36) - 1));
+    (rate > 0 && samples > 0).then(|| samples as f64 / rate as f64)
+}
+
+/// How long a WAV plays that begins with `bytes` and has `total`, seconds. Its size may be left open, as by a program that writes
+/// into a pipe.
+pub(crate) fn wav_seconds(bytes: &[u8], total: usize) -> Result<f64, String> {
     let u32_at = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
     let mut at = 12;
     let mut a_second = None;
     while let (Some(name), Some(len)) = (bytes.get(at..at + 4), u32_at(at + 4)) {
         let begin = at + 8;
-        let len = (len as usize).min(bytes.len().saturating_sub(begin));
+        let len = (len as usize).min(total.saturating_sub(begin));
         match name {
             // Bytes a second stand in it.
             b"fmt " => a_second = u32_at(begin + 8).filter(|_| len >= 16),
@@ -57,7 +92,7 @@ pub(super) fn wav_seconds(bytes: &[u8]) -> Result<f64, String> {
 }
 
 /// A FLAC as WAV with the same samples, in 16 bits where it has fewer; none, if it plays for longer than `longest` seconds.
-pub(super) fn flac_as_wav(bytes: &[u8], longest: f64) -> Result<Option<Vec<u8>>, String> {
+pub(crate) fn flac_as_wav(bytes: &[u8], longest: f64) -> Result<Option<Vec<u8>>, String> {
     let failed = |error: claxon::Error| format!("cannot be unpacked: {error}");
     let mut reader = FlacReader::new(Cursor::new(bytes)).map_err(failed)?;
     let info = reader.streaminfo();
@@ -119,7 +154,7 @@ fn write(block: &Block, shift: u32, width: usize, out: &mut Vec<u8>) {
 }
 
 /// How long an MP3 plays, seconds.
-pub(super) fn mp3_seconds(bytes: &[u8]) -> Result<f64, String> {
+pub(crate) fn mp3_seconds(bytes: &[u8]) -> Result<f64, String> {
     let mut rest = bytes;
     if let Some(size) = bytes.strip_prefix(b"ID3").and_then(|tag| tag.get(3..7)) {
         // Seven bits a byte.
@@ -185,9 +220,13 @@ mod tests {
     use super::*;
 
     /// 400 samples, each `(i · 37 mod 201 − 100) · 50`, at 8 kHz.
-    const MONO: &[u8] = include_bytes!("fixtures/mono.flac");
+    const MONO: &[u8] = include_bytes!("sound/mono.flac");
     /// The same 997 and −501 times, of 24 bits, at 16 kHz.
-    const STEREO: &[u8] = include_bytes!("fixtures/stereo_24.flac");
+    const STEREO: &[u8] = include_bytes!("sound/stereo_24.flac");
+
+    fn seconds(wav: &[u8]) -> Result<f64, String> {
+        wav_seconds(wav, wav.len())
+    }
 
     fn wave(i: i32) -> i32 {
         ((i * 37) % 201 - 100) * 50
@@ -217,12 +256,12 @@ mod tests {
         let samples: Vec<i32> =
             wav[44..].chunks(2).map(|b| i32::from(i16::from_le_bytes([b[0], b[1]]))).collect();
         assert_eq!(samples, (0..400).map(wave).collect::<Vec<_>>());
-        assert_eq!(wav_seconds(&wav), Ok(0.05));
+        assert_eq!(seconds(&wav), Ok(0.05));
         let wav = flac_as_wav(STEREO, 30.0).expect("good").expect("short");
         let samples: Vec<i32> =
             wav[44..].chunks(3).map(|b| i32::from_le_bytes([0, b[0], b[1], b[2]]) >> 8).collect();
         assert_eq!(samples, (0..400).flat_map(|i| [wave(i) * 997, -wave(i) * 501]).collect::<Vec<_>>());
-        assert_eq!(wav_seconds(&wav), Ok(0.025));
+        assert_eq!(seconds(&wav), Ok(0.025));
     }
 
     #[test]
@@ -254,15 +293,37 @@ mod tests {
 
     #[test]
     fn wav_says_how_long_it_plays() {
-        assert_eq!(wav_seconds(&wav(8000, 2, 4000, b"")), Ok(0.25));
-        assert_eq!(wav_seconds(&wav(16_000, 4, 64_000, b"LIST\x03\0\0\0abc\0")), Ok(1.0));
+        assert_eq!(seconds(&wav(8000, 2, 4000, b"")), Ok(0.25));
+        assert_eq!(seconds(&wav(16_000, 4, 64_000, b"LIST\x03\0\0\0abc\0")), Ok(1.0));
         let mut open = wav(8000, 2, 8000, b"");
         let at = open.len() - 8004;
         open[at..at + 4].fill(0xff);
-        assert_eq!(wav_seconds(&open), Ok(0.5), "the size was left open");
-        assert_eq!(wav_seconds(&wav(8000, 2, 0, b"")[..36]), Err("has no samples".to_owned()));
-        assert_eq!(wav_seconds(&wav(0, 2, 8, b"")), Err("does not say its rate".to_owned()));
+        assert_eq!(seconds(&open), Ok(0.5), "the size was left open");
+        assert_eq!(seconds(&wav(8000, 2, 0, b"")[..36]), Err("has no samples".to_owned()));
+        assert_eq!(seconds(&wav(0, 2, 8, b"")), Err("does not say its rate".to_owned()));
         assert_eq!(form(&wav(1, 1, 0, b"")), Some(Form::Wav));
+    }
+
+    #[test]
+    fn what_travels_says_how_long_it_plays() {
+        let travels =
+            |head: &str, bytes: &[u8]| audio_ns(&format!("{head},{}", BASE64_STANDARD.encode(bytes)));
+        for len in [0, 1, 2, 3, 8000, 40_002] {
+            let wanted = len as u64 * 1_000_000_000 / 16_000;
+            assert_eq!(travels("wav", &wav(8000, 2, len, b"")), Some(wanted), "{len}");
+        }
+        // What stands before the samples may be longer than what is looked at.
+        let mut more = b"LIST".to_vec();
+        more.extend_from_slice(&9000u32.to_le_bytes());
+        more.resize(9008, 0);
+        assert_eq!(travels("data:audio/wav;base64", &wav(8000, 2, 4000, &more)), Some(250_000_000));
+        assert_eq!(travels("data:audio/flac;base64", MONO), Some(50_000_000));
+        assert_eq!(travels("data:audio/flac;base64", &telling(MONO, 0)), None);
+        let mut frame = vec![0xff, 0xfb, 0x90, 0];
+        frame.resize(417, 0);
+        assert_eq!(travels("mp3", &frame.repeat(50)), Some(1_306_122_449), "50 · 1152 ÷ 44100 s");
+        assert_eq!(travels("wav", b"OggS and so on"), None);
+        assert_eq!([audio_ns("https://h/a.wav"), audio_ns("wav,?"), audio_ns("wav,")], [None; 3]);
     }
 
     #[test]
@@ -304,10 +365,12 @@ mod tests {
             let keep = end % sound.len();
             sound.truncate(keep);
             sound.extend_from_slice(&tail);
-            let _ = wav_seconds(&sound);
+            let _ = seconds(&sound);
             let _ = mp3_seconds(&tail);
             let _ = mp3_seconds(&[b"ID3", &tail[..]].concat());
             let _ = form(&tail);
+            let _ = audio_ns(&format!("wav,{}", BASE64_STANDARD.encode(&tail)));
+            let _ = audio_ns(&format!("wav,{}", BASE64_STANDARD.encode(&sound)));
         }
     }
 }
