@@ -54,7 +54,7 @@ impl Material {
         aiperf_data::open(
             &plan(isl),
             Some(self.tokenizer.clone()),
-            OpenContext { run_id: "bench", now: TemplateClock::from_wall_ns(0) },
+            OpenContext { run_id: "bench", now: TemplateClock::from_wall_ns(0), parts: None },
         )
         .expect("the corpus is built in")
     }

@@ -248,9 +248,13 @@ struct Maker {
 
 impl Maker {
     fn open(plan: &Plan, material: &Material) -> Result<Self, String> {
-        aiperf_data::open(plan, Some(material.tokenizer.clone()), OpenContext { run_id: "bench", now: now() })
-            .map(|workload| Self { workload, next: 0 })
-            .map_err(|e| e.to_string())
+        aiperf_data::open(
+            plan,
+            Some(material.tokenizer.clone()),
+            OpenContext { run_id: "bench", now: now(), parts: None },
+        )
+        .map(|workload| Self { workload, next: 0 })
+        .map_err(|e| e.to_string())
     }
 
     fn make(&mut self) -> Result<Conversation, String> {

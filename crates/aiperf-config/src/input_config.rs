@@ -196,6 +196,9 @@ fn dataset(settings: &Settings, entries: Option<u64>) -> Json {
         if settings.has(Id::PublicDataset) {
             put(&mut out, "type", "public");
             copy(&mut out, &[(Id::PublicDataset, "dataset"), (Id::HfSubset, "hf_subset")]);
+            if settings.is_on(Id::DatasetDownload) {
+                put(&mut out, "download", true);
+            }
             // One that was found is not the user's.
             if settings.place(Id::InputFile) != settings.place(Id::PublicDataset) {
                 copy(&mut out, &[(Id::InputFile, "path")]);

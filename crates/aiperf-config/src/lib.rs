@@ -62,6 +62,8 @@ pub struct Resolved {
     pub notes: Vec<String>,
     /// Leave to fetch the plan's tokenizer from the hub where it is not here. No part of the plan: it changes no number.
     pub download_tokenizer: bool,
+    /// The same for its public data set.
+    pub download_dataset: bool,
     /// Nothing is to be sent; what would be is told in this form.
     pub dry_run: Option<DryRunFormat>,
 }
@@ -127,7 +129,7 @@ fn resolve_layers(
     }
     // Rules between options are only worth telling when the options themselves could be read.
     let unread = !errors.is_empty();
-    let public = resolve::public::find(&mut settings, &structure, env, &mut errors);
+    let public = resolve::public::find(&mut settings, &structure, &mut errors);
     let mut resolver =
         Resolver { settings: &settings, whole: &settings, structure: &structure, env, public, notes, errors };
     if unread && config.is_some() {
@@ -138,6 +140,7 @@ fn resolve_layers(
             plan,
             notes: resolver.notes,
             download_tokenizer: settings.is_on(Id::TokenizerDownload),
+            download_dataset: settings.is_on(Id::DatasetDownload),
             dry_run: dry_run(&settings),
         }),
         _ => Err(Rejected::Invalid(resolver.errors)),

@@ -22,7 +22,9 @@ pub use phase::{
     Arrival, Cancellation, Pacing, PhaseKind, PhasePlan, Ramp, RampShape, RatePlan, RatePoint, RateShape,
     Saturation,
 };
-pub use public::{PUBLIC, PublicName, PublicPlan, PublicSet, PublicShape, PublicSource, public_named};
+pub use public::{
+    PUBLIC, PublicName, PublicParts, PublicPlan, PublicSet, PublicShape, PublicSource, public_named,
+};
 
 /// A text that must not reach a file or a screen.
 #[derive(Clone, PartialEq, Eq)]

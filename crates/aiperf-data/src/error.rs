@@ -171,6 +171,14 @@ pub enum DataError {
         /// There is more than one.
         several: bool,
     },
+    /// A file of a folder that is there packed too.
+    #[error("{}: is there packed too, as {}; leave one of the two in the folder", path.display(), packed.display())]
+    PackedBeside {
+        /// The file.
+        path: PathBuf,
+        /// The same, packed.
+        packed: PathBuf,
+    },
     /// A file of which no row can be sent.
     #[error("{}: none of its {rows} rows can be sent; the first: {first}", path.display())]
     NoGoodRow {
@@ -323,6 +331,9 @@ pub enum DataError {
         /// The file.
         path: PathBuf,
     },
+    /// A file of a published data set that is neither here nor to be had.
+    #[error(transparent)]
+    Part(Box<dyn std::error::Error + Send + Sync>),
     /// A published data set that does not have what it is known to have.
     #[error("{}: --public-dataset {set} is sent from '{column}', and it has {columns}; is it the right file?", path.display())]
     NoPublicColumn {

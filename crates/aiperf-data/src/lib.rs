@@ -37,7 +37,7 @@ mod workload;
 
 use std::sync::Arc;
 
-use aiperf_core::plan::{DatasetPlan, Plan};
+use aiperf_core::plan::{DatasetPlan, Plan, PublicParts};
 use aiperf_tokens::{TemplateClock, Tokenizer};
 
 pub use blocks::{BlockTexts, Blocks, BlocksError};
@@ -55,6 +55,8 @@ pub struct OpenContext<'a> {
     pub run_id: &'a str,
     /// The moment that chat templates see.
     pub now: TemplateClock,
+    /// Files of the plan's public data set; the first one is the file of the plan.
+    pub parts: Option<&'a dyn PublicParts>,
 }
 
 /// Opens the workload of a plan. Synthetic prompts need the run's `tokenizer`; files do not.

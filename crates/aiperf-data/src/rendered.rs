@@ -193,7 +193,7 @@ impl Check<'_> {
             RequestShape::First | RequestShape::Marked => {}
         }
         plan.dataset = DatasetPlan::Synthetic(set);
-        let context = OpenContext { run_id: "aiperf-tokenizer", now: self.now };
+        let context = OpenContext { run_id: "aiperf-tokenizer", now: self.now, parts: None };
         crate::open(&plan, Some(Arc::clone(self.tokenizer)), context)
     }
 

@@ -138,7 +138,7 @@ impl Tokenizer for Toy {
 /// A run that opens a workload.
 pub(crate) fn context() -> OpenContext<'static> {
     let now = TemplateClock::civil(2025, 1, 2, 3, 4, 5).expect("a real moment");
-    OpenContext { run_id: "run", now }
+    OpenContext { run_id: "run", now, parts: None }
 }
 
 /// A file that is read as it is.

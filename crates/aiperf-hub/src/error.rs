@@ -1,5 +1,6 @@
-//! Why a tokenizer could not be fetched or opened.
+//! Why a tokenizer or a data set could not be fetched or opened.
 
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -33,16 +34,16 @@ pub enum HubError {
         /// What is missing or wrong.
         detail: String,
     },
-    /// The model's files are for those who accepted its conditions.
-    #[error("access to '{id}' is restricted: accept its conditions at {endpoint}/{id}, and {}", match has_token {
-        true => "see that the token in HF_TOKEN is of that account and may read gated models",
-        false => "set HF_TOKEN to a token of that account",
+    /// The files are for those who accepted the conditions.
+    #[error("access to '{id}' is restricted: accept its conditions at {page}, and {}", match has_token {
+        true => "see that the token in HF_TOKEN is of that account and may read gated repositories",
+        false => "log in there and set HF_TOKEN to a token of that account",
     })]
     Gated {
-        /// The model.
+        /// The model or data set.
         id: String,
-        /// The hub.
-        endpoint: String,
+        /// Its page.
+        page: String,
         /// Whether a token was sent.
         has_token: bool,
     },
@@ -53,6 +54,100 @@ pub enum HubError {
     NoCache {
         /// The model.
         name: String,
+    },
+    /// A public data set that is not here.
+    #[error(
+        "public data set '{set}' is not on this machine: {looked}; --dataset-download fetches it (nothing is fetched without being \
+             asked for); {how}"
+    )]
+    Absent {
+        /// Its name.
+        set: &'static str,
+        /// Where it was looked for.
+        looked: String,
+        /// What puts it there.
+        how: String,
+    },
+    /// A public data set that is not here, and must not be fetched.
+    #[error(
+        "public data set '{set}' is not on this machine: {looked}; nothing is fetched while {variable} is set: unset it, or {how}"
+    )]
+    AbsentOffline {
+        /// Its name.
+        set: &'static str,
+        /// Where it was looked for.
+        looked: String,
+        /// The variable.
+        variable: &'static str,
+        /// What puts it there.
+        how: String,
+    },
+    /// A public data set that is not here and cannot be had.
+    #[error("public data set '{set}' cannot be fetched: {cause}. It is not on this machine: {looked}; {how}")]
+    Unfetched {
+        /// Its name.
+        set: &'static str,
+        /// Why not.
+        cause: Box<HubError>,
+        /// Where it was looked for.
+        looked: String,
+        /// What puts it there.
+        how: String,
+    },
+    /// A data set of which files are here, and none of what is wanted.
+    #[error("{}: {problem}", path.display())]
+    Lacks {
+        /// Its folder.
+        path: PathBuf,
+        /// What is missing.
+        problem: String,
+    },
+    /// A file of several that is not here.
+    #[error("{part} is not in {}; {why}", folder.display())]
+    PartAbsent {
+        /// Which file.
+        part: Box<PartName>,
+        /// Where it would be.
+        folder: PathBuf,
+        /// Why it is not fetched.
+        why: String,
+    },
+    /// A file of several that cannot be had.
+    #[error("{part} cannot be fetched: {cause}")]
+    PartUnfetched {
+        /// Which file.
+        part: Box<PartName>,
+        /// Why not.
+        cause: Box<HubError>,
+    },
+    /// A place that cannot be looked into.
+    #[error("cannot look for public data set '{set}' at {}: {source}", path.display())]
+    Look {
+        /// The data set.
+        set: &'static str,
+        /// The place.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The data set is there, and not what is wanted of it.
+    #[error("{problem}")]
+    NoRows {
+        /// What is missing.
+        problem: String,
+    },
+    /// The hub knows no such data set.
+    #[error("{endpoint} has no data set '{id}'{}", match has_token {
+        true => ", or the token in HF_TOKEN may not see it",
+        false => ", or it is private and HF_TOKEN is not set",
+    })]
+    NoDataset {
+        /// The data set.
+        id: String,
+        /// The hub.
+        endpoint: String,
+        /// Whether a token was sent.
+        has_token: bool,
     },
     /// The hub knows no such model.
     #[error("{endpoint} has no model '{name}'{}{}", match has_token {
@@ -161,6 +256,26 @@ pub enum HubError {
         /// Why not.
         source: io::Error,
     },
+}
+
+/// A file of a public data set, as it is told.
+#[derive(Debug, Clone)]
+pub struct PartName {
+    /// The data set.
+    pub set: &'static str,
+    /// Which file, from 1.
+    pub number: usize,
+    /// Of how many.
+    pub count: usize,
+    /// Its path.
+    pub file: String,
+}
+
+impl fmt::Display for PartName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { set, number, count, file } = self;
+        write!(f, "file {number} of {count} of public data set '{set}', '{file}',")
+    }
 }
 
 fn listed(likely: &[(String, u64)]) -> String {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use aiperf_tokens::{COMPANION_FILES, HubCache, HubName, VOCABULARY_FILES};
 
+use crate::Teller;
 use crate::error::HubError;
 use crate::hub::{Hub, size};
 use crate::settings::Settings;
@@ -19,7 +20,7 @@ pub(crate) fn fetch(
     name: HubName<'_>,
     cache: &HubCache,
     settings: Settings,
-    tell: &mut dyn FnMut(&str),
+    teller: Teller<'_>,
 ) -> Result<PathBuf, HubError> {
     if let Some(variable) = settings.offline {
         let cache = cache.folder().map(ToOwned::to_owned);
@@ -28,15 +29,20 @@ pub(crate) fn fetch(
     if cache.folder().is_none() {
         return Err(HubError::NoCache { name: name.id.to_owned() });
     }
+    waited_for(fetch_with(name, cache, Hub::new(settings, teller)))?
+}
+
+/// Waits for what is fetched.
+pub(crate) fn waited_for<T>(fetching: impl Future<Output = T>) -> Result<T, HubError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .enable_time()
         .build()
         .map_err(HubError::Runtime)?;
-    let fetched = runtime.block_on(fetch_with(name, cache, Hub::new(settings, tell)));
+    let fetched = runtime.block_on(fetching);
     // A resolver that still waits for a name server must not be waited for.
     runtime.shutdown_background();
-    fetched
+    Ok(fetched)
 }
 
 async fn fetch_with(name: HubName<'_>, cache: &HubCache, mut hub: Hub<'_>) -> Result<PathBuf, HubError> {
@@ -120,7 +126,7 @@ impl Fetch<'_, '_> {
 
     /// Everything is there: makes it visible. The vocabulary, which came first, gets its name last, because a folder that has
     /// one counts as whole.
-    fn finish(mut self, revision: &str) -> Result<PathBuf, HubError> {
+    fn finish(self, revision: &str) -> Result<PathBuf, HubError> {
         for (file, etag) in self.links.iter().rev() {
             self.store.link(self.commit, file, etag)?;
         }

@@ -10,7 +10,9 @@ use std::time::Duration;
 use aiperf_core::url::{BaseUrl, Scheme};
 use aiperf_net::{NetError, ServerAddress, dial, verifying_tls_config};
 use bytes::Bytes;
-use http::header::{ACCEPT_ENCODING, AUTHORIZATION, CONTENT_LENGTH, ETAG, HOST, LOCATION, USER_AGENT};
+use http::header::{
+    ACCEPT_ENCODING, AUTHORIZATION, CONTENT_LENGTH, CONTENT_RANGE, ETAG, HOST, LOCATION, RANGE, USER_AGENT,
+};
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Empty};
 use hyper::body::Incoming;
@@ -21,6 +23,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
+use crate::draft::Draft;
+use crate::error::HubError;
 use crate::settings::Settings;
 
 const AGENT: &str = concat!("aiperf/", env!("CARGO_PKG_VERSION"));
@@ -42,12 +46,18 @@ pub(crate) enum Trouble {
     Connect { authority: String, source: io::Error },
     #[error("what came is not what was announced: {0}")]
     Damaged(String),
+    /// Not the server's fault.
+    #[error(transparent)]
+    Disk(Box<HubError>),
     #[error("no answer from {authority}: {source}")]
     Http { authority: String, source: hyper::Error },
     #[error("{authority} was silent for {} s", after.as_secs())]
     Late { authority: String, after: Duration },
     #[error(transparent)]
     Net(#[from] NetError),
+    /// A part of it is here; the rest is to be asked for.
+    #[error("a part of it is here")]
+    Partly,
     #[error("it redirects to '{location}', which is not followed")]
     Redirect { location: String },
     #[error("no TLS session with {authority}: {source}")]
@@ -68,12 +78,20 @@ impl Trouble {
             Self::Http { source, .. } => !source.is_parse(),
             // A certificate stays what it is; a peer that hung up may not.
             Self::Tls { source, .. } => source.get_ref().is_none_or(|e| !e.is::<rustls::Error>()),
-            Self::Net(_)
+            Self::Disk(_)
+            | Self::Net(_)
+            | Self::Partly
             | Self::Redirect { .. }
             | Self::TooLarge { .. }
             | Self::TooManyRedirects
             | Self::Unaskable(_) => false,
         }
+    }
+}
+
+impl From<HubError> for Trouble {
+    fn from(error: HubError) -> Self {
+        Self::Disk(Box::new(error))
     }
 }
 
@@ -96,21 +114,31 @@ impl Facts {
         Self { etag, is_linked, size: text(headers, "x-linked-size").and_then(|size| size.parse().ok()) }
     }
 
+    /// Of a file whose name is the hash of what it holds, that hash.
+    pub(crate) fn sha256(&self) -> Option<&str> {
+        let is_hash =
+            |etag: &&str| self.is_linked && etag.len() == 64 && etag.bytes().all(|b| b.is_ascii_hexdigit());
+        self.etag.as_deref().filter(is_hash)
+    }
+
     /// Whether `body` is what was announced.
     fn check(&self, body: &[u8]) -> Result<(), Trouble> {
         if let Some(size) = self.size.filter(|size| *size != body.len() as u64) {
             return Err(Trouble::Damaged(format!("{} bytes in place of {size}", body.len())));
         }
-        let is_hash = |etag: &&String| {
-            self.is_linked && etag.len() == 64 && etag.bytes().all(|b| b.is_ascii_hexdigit())
-        };
-        let Some(announced) = self.etag.as_ref().filter(is_hash) else { return Ok(()) };
+        let Some(announced) = self.sha256() else { return Ok(()) };
         let found = format!("{:x}", Sha256::digest(body));
         if found.eq_ignore_ascii_case(announced) {
             Ok(())
         } else {
             Err(Trouble::Damaged(format!("its SHA-256 is {found} in place of {announced}")))
         }
+    }
+
+    /// Of a file of the large-file store.
+    #[cfg(test)]
+    pub(crate) fn linked(sha256: &str, size: u64) -> Self {
+        Self { etag: Some(sha256.to_owned()), is_linked: true, size: Some(size) }
     }
 }
 
@@ -148,6 +176,16 @@ pub(crate) struct Reading<'a> {
     pub(crate) wants: &'a dyn Fn(&Facts) -> bool,
     /// Told of bytes so far, and of how many there will be.
     pub(crate) progress: &'a mut dyn FnMut(u64, Option<u64>),
+    /// Where a good one goes in place of memory.
+    pub(crate) sink: Option<Sink<'a>>,
+}
+
+/// A file that an answer is written into while it comes.
+pub(crate) struct Sink<'a> {
+    /// Opens the draft of what is told of; `None` when the file is there.
+    pub(crate) open: &'a mut dyn FnMut(&Facts) -> Result<Option<Draft>, HubError>,
+    /// What has come so far; gone when the file is whole.
+    pub(crate) draft: &'a mut Option<Draft>,
 }
 
 /// Asks.
@@ -172,8 +210,10 @@ impl Http {
     pub(crate) async fn get(&mut self, url: &BaseUrl, reading: &mut Reading<'_>) -> Result<Answer, Trouble> {
         let mut url = url.clone();
         let mut facts = Facts::default();
+        let draft = reading.sink.as_ref().and_then(|sink| sink.draft.as_ref());
+        let from = draft.filter(|draft| draft.goes_on()).map_or(0, Draft::len);
         for _ in 0..=HOPS {
-            let response = self.ask(&url).await?;
+            let response = self.ask(&url, from).await?;
             let location = text(response.headers(), LOCATION.as_str());
             let next = match location.filter(|_| response.status().is_redirection()) {
                 Some(location) => Some(follow(&url, &location).ok_or(Trouble::Redirect { location })?),
@@ -185,13 +225,14 @@ impl Http {
             }
             match next {
                 Some(next) => url = next,
-                None => return read(&url.authority(), response, facts, reading).await,
+                None => return read(&url.authority(), response, facts, from, reading).await,
             }
         }
         Err(Trouble::TooManyRedirects)
     }
 
-    async fn ask(&mut self, url: &BaseUrl) -> Result<Response<Incoming>, Trouble> {
+    /// Asks for what is at `url`, without the `from` bytes that have come already.
+    async fn ask(&mut self, url: &BaseUrl, from: u64) -> Result<Response<Incoming>, Trouble> {
         let authority = url.authority();
         let stream = timeout(CONNECT, self.connect(url))
             .await
@@ -203,6 +244,9 @@ impl Http {
             .header(HOST, &authority)
             .header(USER_AGENT, AGENT)
             .header(ACCEPT_ENCODING, "identity");
+        if from > 0 {
+            request = request.header(RANGE, format!("bytes={from}-"));
+        }
         if let Some(token) = &self.settings.authorization
             && is_same_origin(url, &self.settings.endpoint)
         {
@@ -244,8 +288,14 @@ async fn read(
     authority: &str,
     response: Response<Incoming>,
     facts: Facts,
+    from: u64,
     reading: &mut Reading<'_>,
 ) -> Result<Answer, Trouble> {
+    if response.status().is_success()
+        && let Some(sink) = &mut reading.sink
+    {
+        return pour(authority, response, facts, from, sink, reading.progress).await;
+    }
     let (head, mut incoming) = response.into_parts();
     let is_good = head.status.is_success();
     if is_good && !(reading.wants)(&facts) {
@@ -280,6 +330,74 @@ async fn read(
         facts.check(&body)?;
     }
     Ok(Answer { status: head.status, headers: head.headers, facts, body: Some(body) })
+}
+
+/// Writes a good answer into its file, as what comes behind its first `from` bytes where those were not asked for.
+async fn pour(
+    authority: &str,
+    response: Response<Incoming>,
+    facts: Facts,
+    from: u64,
+    sink: &mut Sink<'_>,
+    progress: &mut dyn FnMut(u64, Option<u64>),
+) -> Result<Answer, Trouble> {
+    let (head, mut incoming) = response.into_parts();
+    let answer = |facts| Answer { status: head.status, headers: head.headers.clone(), facts, body: None };
+    let mut draft = match sink.draft.take().filter(|draft| draft.is_of(&facts)) {
+        Some(draft) => draft,
+        None => match (sink.open)(&facts)? {
+            Some(draft) => draft,
+            None => return Ok(answer(facts)),
+        },
+    };
+    let length: Option<u64> =
+        text(&head.headers, CONTENT_LENGTH.as_str()).and_then(|length| length.parse().ok());
+    let range = text(&head.headers, CONTENT_RANGE.as_str());
+    let is_part = head.status == StatusCode::PARTIAL_CONTENT;
+    let whole = || range.as_deref()?.rsplit('/').next()?.trim().parse().ok();
+    let total = facts.size.or_else(|| if is_part { whole() } else { length });
+    if is_part {
+        let begins = range
+            .as_deref()
+            .and_then(|range| range.strip_prefix("bytes ")?.split('-').next()?.trim().parse::<u64>().ok());
+        if begins != Some(draft.len()) {
+            let range = aiperf_core::text::for_terminal(&range.unwrap_or_default(), 60);
+            let problem = format!("'{range}' in place of what is behind byte {}", draft.len());
+            draft.begin_anew()?;
+            return Err(Trouble::Damaged(problem));
+        }
+    } else if draft.len() > 0 {
+        let is_whole = total == Some(draft.len());
+        if is_whole && from == 0 {
+            draft.finish(&facts, total)?;
+            return Ok(answer(facts));
+        }
+        if from == 0 && total.is_none_or(|total| total > draft.len()) {
+            *sink.draft = Some(draft);
+            return Err(Trouble::Partly);
+        }
+        // It gives no parts.
+        draft.begin_anew()?;
+    }
+    let draft = sink.draft.insert(draft);
+    loop {
+        let frame = match timeout(SILENCE, incoming.frame()).await {
+            Ok(None) => break,
+            Ok(Some(Ok(frame))) => frame,
+            Ok(Some(Err(_))) => {
+                let received = draft.len();
+                return Err(Trouble::Broken { authority: authority.to_owned(), received, total });
+            }
+            Err(_) => return Err(Trouble::Late { authority: authority.to_owned(), after: SILENCE }),
+        };
+        let Ok(data) = frame.into_data() else { continue };
+        draft.add(&data)?;
+        progress(draft.len(), total);
+    }
+    match sink.draft.take() {
+        Some(draft) => draft.finish(&facts, total).map(|()| answer(facts)),
+        None => Ok(answer(facts)),
+    }
 }
 
 /// The text of a header.

@@ -1,5 +1,6 @@
 //! What the hub is asked, and what its answers mean.
 
+use std::cell::RefCell;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
@@ -9,10 +10,12 @@ use http::StatusCode;
 use jiff::Timestamp;
 use serde::Deserialize;
 
+use crate::draft::Draft;
 use crate::error::HubError;
-use crate::http::{Answer, Facts, Http, Reading};
+use crate::http::{Answer, Facts, Http, Reading, Sink, Trouble};
 use crate::retry;
 use crate::settings::Settings;
+use crate::{Said, Teller};
 
 /// Largest answer about a model; the ones with thousands of files are some MiB.
 const ABOUT: usize = 32 << 20;
@@ -22,8 +25,9 @@ const FILE: usize = 512 << 20;
 const HITS: usize = 50;
 /// Models that are told when several may be meant.
 const TOLD: usize = 5;
-/// Longest silence about a file that is on its way.
+/// Longest silence about a file that is on its way, in lines and where one line is drawn over itself.
 const TELL_EVERY: Duration = Duration::from_secs(5);
+const DRAW_EVERY: Duration = Duration::from_millis(200);
 /// Characters of a name that came from the hub.
 const NAME: usize = 200;
 
@@ -34,6 +38,56 @@ pub(crate) struct Model {
     pub(crate) commit: String,
     /// Paths of its files; `None` when the hub does not tell.
     pub(crate) files: Option<Vec<String>>,
+}
+
+/// A data set at a revision.
+#[derive(Debug)]
+pub(crate) struct Dataset {
+    /// The commit.
+    pub(crate) commit: String,
+    /// Its files.
+    pub(crate) files: Vec<Listed>,
+    /// What its page says of its parts (`configs` of the head of its README), as it stands there.
+    pub(crate) configs: Vec<serde_json::Value>,
+}
+
+/// A file as the hub lists it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Listed {
+    /// Its path.
+    pub(crate) path: String,
+    /// Bytes, where the hub tells.
+    pub(crate) size: Option<u64>,
+}
+
+/// A repository of the hub.
+#[derive(Debug, Clone, Copy)]
+enum Repo<'a> {
+    Model(&'a str),
+    Dataset(&'a str),
+}
+
+impl Repo<'_> {
+    /// Its path, for people and for its files.
+    fn page(self) -> String {
+        match self {
+            Self::Model(id) => id.to_owned(),
+            Self::Dataset(id) => format!("datasets/{id}"),
+        }
+    }
+
+    const fn kind(self) -> &'static str {
+        match self {
+            Self::Model(_) => "models",
+            Self::Dataset(_) => "datasets",
+        }
+    }
+
+    const fn id(&self) -> &str {
+        match self {
+            Self::Model(id) | Self::Dataset(id) => id,
+        }
+    }
 }
 
 /// A file that came, or that need not come.
@@ -55,22 +109,25 @@ struct Hit {
 struct About {
     sha: Option<String>,
     siblings: Option<Vec<Sibling>>,
+    #[serde(rename = "cardData", default)]
+    card: serde_json::Value,
 }
 
 #[derive(Deserialize)]
 struct Sibling {
     rfilename: String,
+    size: Option<u64>,
 }
 
 /// Asks the hub, more than once where that may help.
 pub(crate) struct Hub<'a> {
     http: Http,
-    tell: &'a mut dyn FnMut(&str),
+    teller: Teller<'a>,
 }
 
 impl<'a> Hub<'a> {
-    pub(crate) fn new(settings: Settings, tell: &'a mut dyn FnMut(&str)) -> Self {
-        Self { http: Http::new(settings), tell }
+    pub(crate) fn new(settings: Settings, teller: Teller<'a>) -> Self {
+        Self { http: Http::new(settings), teller }
     }
 
     /// The hub, as it is told.
@@ -79,8 +136,8 @@ impl<'a> Hub<'a> {
     }
 
     /// Says one line.
-    pub(crate) fn tell(&mut self, line: &str) {
-        (self.tell)(line);
+    pub(crate) fn tell(&self, line: &str) {
+        (self.teller.say)(Said::Line(line));
     }
 
     fn has_token(&self) -> bool {
@@ -89,22 +146,51 @@ impl<'a> Hub<'a> {
 
     /// The model `id` at `revision`; `None` when the hub knows none of that name, or does not say so to us.
     pub(crate) async fn model(&mut self, id: &str, revision: &str) -> Result<Option<Model>, HubError> {
-        let url = self.url(&format!("api/models/{id}/revision/{}", escaped(revision)), None);
-        let answer = self.ask(&url, None, &|_| true, ABOUT).await?;
-        if answer.status == StatusCode::OK {
-            return read_model(&url, &answer).map(Some);
-        }
-        match answer.code().as_deref() {
-            Some("RevisionNotFound") => Err(HubError::NoRevision {
+        match self.about(Repo::Model(id), revision, None).await? {
+            Known::Is(found) => read_model(&found.0, &found.1).map(Some),
+            Known::NoRevision => Err(HubError::NoRevision {
                 id: id.to_owned(),
                 revision: revision.to_owned(),
                 endpoint: self.endpoint(),
             }),
-            Some("GatedRepo") => Err(self.gated(id)),
-            Some("RepoNotFound") => Ok(None),
+            Known::No => Ok(None),
+        }
+    }
+
+    /// The data set `id` at `revision`; `None` when it has no such revision.
+    pub(crate) async fn dataset(&mut self, id: &str, revision: &str) -> Result<Option<Dataset>, HubError> {
+        // With the sizes of files.
+        let query = Some("blobs=true".to_owned());
+        match self.about(Repo::Dataset(id), revision, query).await? {
+            Known::Is(found) => read_dataset(&found.0, &found.1).map(Some),
+            Known::NoRevision => Ok(None),
+            Known::No => Err(HubError::NoDataset {
+                id: id.to_owned(),
+                endpoint: self.endpoint(),
+                has_token: self.has_token(),
+            }),
+        }
+    }
+
+    async fn about(
+        &mut self,
+        repo: Repo<'_>,
+        revision: &str,
+        query: Option<String>,
+    ) -> Result<Known, HubError> {
+        let (kind, id) = (repo.kind(), repo.id());
+        let url = self.url(&format!("api/{kind}/{id}/revision/{}", escaped(revision)), query);
+        let answer = self.ask(&url, None, &|_| true, ABOUT).await?;
+        if answer.status == StatusCode::OK {
+            return Ok(Known::Is(Box::new((url, answer))));
+        }
+        match answer.code().as_deref() {
+            Some("RevisionNotFound") => Ok(Known::NoRevision),
+            Some("GatedRepo") => Err(self.gated(repo)),
+            Some("RepoNotFound") => Ok(Known::No),
             // Without a token the hub says the same of what is private and of what is not there.
-            _ if answer.status == StatusCode::NOT_FOUND => Ok(None),
-            _ if answer.status == StatusCode::UNAUTHORIZED && !self.has_token() => Ok(None),
+            _ if answer.status == StatusCode::NOT_FOUND => Ok(Known::No),
+            _ if answer.status == StatusCode::UNAUTHORIZED && !self.has_token() => Ok(Known::No),
             _ => Err(self.refused(&url, &answer)),
         }
     }
@@ -157,8 +243,8 @@ impl<'a> Hub<'a> {
         match answer.status {
             StatusCode::OK => {}
             StatusCode::NOT_FOUND if !is_listed => return Ok(None),
-            StatusCode::UNAUTHORIZED if !self.has_token() => return Err(self.gated(id)),
-            _ if answer.code().as_deref() == Some("GatedRepo") => return Err(self.gated(id)),
+            StatusCode::UNAUTHORIZED if !self.has_token() => return Err(self.gated(Repo::Model(id))),
+            _ if answer.code().as_deref() == Some("GatedRepo") => return Err(self.gated(Repo::Model(id))),
             _ => return Err(self.refused(&url, &answer)),
         }
         match answer.facts.etag {
@@ -166,8 +252,102 @@ impl<'a> Hub<'a> {
             Some(etag) => {
                 Err(foreign(&url, format!("its ETag '{}' is no name of a file", for_terminal(&etag, NAME))))
             }
-            None => Err(foreign(&url, "it gives no ETag".to_owned())),
+            None => Err(no_etag(&url)),
         }
+    }
+
+    /// Fetches a file of the data set `id` at `commit`; gives its ETag. `open` opens its draft.
+    pub(crate) async fn dataset_file(
+        &mut self,
+        id: &str,
+        commit: &str,
+        file: &str,
+        open: Open<'_>,
+    ) -> Result<String, HubError> {
+        let repo = Repo::Dataset(id);
+        let parts: Vec<String> = file.split('/').map(escaped).collect();
+        let url = self.url(&format!("{}/resolve/{commit}/{}", repo.page(), parts.join("/")), None);
+        let answer = self.pour(&url, file, open).await?;
+        match answer.status {
+            status if status.is_success() => answer.facts.etag.ok_or_else(|| no_etag(&url)),
+            StatusCode::UNAUTHORIZED if !self.has_token() => Err(self.gated(repo)),
+            _ if answer.code().as_deref() == Some("GatedRepo") => Err(self.gated(repo)),
+            _ => Err(self.refused(&url, &answer)),
+        }
+    }
+
+    /// Fetches a file of another place than the hub.
+    pub(crate) async fn elsewhere(
+        &mut self,
+        url: &BaseUrl,
+        file: &str,
+        open: Open<'_>,
+    ) -> Result<(), HubError> {
+        let answer = self.pour(url, file, open).await?;
+        if answer.status.is_success() { Ok(()) } else { Err(self.refused(url, &answer)) }
+    }
+
+    /// A file that is written down while it comes, or a status that says what is wrong for good. After a break what is missing is
+    /// asked for, and as long as something comes, this goes on.
+    async fn pour(&mut self, url: &BaseUrl, file: &str, open: Open<'_>) -> Result<Answer, HubError> {
+        let teller = self.teller;
+        let mut line = |text: &str| (teller.say)(Said::Line(text));
+        let mut open = |facts: &Facts| open(facts, &mut line);
+        let mut draft: Option<Draft> = None;
+        let mut attempts = 1;
+        loop {
+            let before = draft.as_ref().map_or(0, Draft::len);
+            let progress = RefCell::new(Progress::new(Some(file), teller.is_drawn));
+            let mut on_bytes = |received, total| {
+                if let Some(line) = progress.borrow_mut().line(received, total, Instant::now()) {
+                    (teller.say)(Said::Progress(&line));
+                }
+            };
+            let sink = Some(Sink { open: &mut open, draft: &mut draft });
+            let mut reading = Reading { cap: 0, wants: &|_| true, progress: &mut on_bytes, sink };
+            let (detail, asked, may_pass) = match self.http.get(url, &mut reading).await {
+                Ok(answer) if answer.status == StatusCode::RANGE_NOT_SATISFIABLE && before > 0 => {
+                    // There is no more than what is here, which is not what it was.
+                    if let Some(mut draft) = draft.take() {
+                        draft.begin_anew()?;
+                    }
+                    ("what was here is no part of it".to_owned(), None, true)
+                }
+                Ok(answer) if !retry::is_passing(answer.status) => return Ok(answer),
+                Ok(answer) => (passing(&answer), retry::asked(&answer.headers, Timestamp::now()), true),
+                Err(Trouble::Disk(error)) => return Err(*error),
+                Err(Trouble::Partly) => {
+                    let here = draft.as_ref().map_or(0, Draft::len);
+                    self.tell(&format!("  {file}: {} are here from an earlier run", size(here)));
+                    continue;
+                }
+                Err(trouble) => (trouble.to_string(), None, trouble.is_passing()),
+            };
+            if draft.as_ref().is_some_and(|draft| draft.goes_on() && draft.len() > before) {
+                attempts = 1;
+            }
+            let Some(wait) = retry::pause(attempts, asked).filter(|_| may_pass) else {
+                let kept = draft.filter(Draft::goes_on).map_or(0, |draft| draft.len());
+                let detail = if kept > 0 {
+                    format!("{detail}; {} of it are kept, and the next run goes on from there", size(kept))
+                } else {
+                    detail
+                };
+                return Err(HubError::Unreachable { url: url.to_string(), attempts, detail, asked });
+            };
+            attempts += 1;
+            self.again(url, &detail, attempts, wait).await;
+        }
+    }
+
+    /// Tells what went wrong, and waits.
+    async fn again(&self, url: &BaseUrl, detail: &str, attempt: u32, wait: Duration) {
+        self.tell(&format!(
+            "{url}: {detail}; attempt {attempt} of {} in {} s",
+            retry::ATTEMPTS,
+            wait.as_secs_f64()
+        ));
+        tokio::time::sleep(wait).await;
     }
 
     /// A good answer, or one whose status says what is wrong for good. `file` is told of while it comes.
@@ -180,36 +360,24 @@ impl<'a> Hub<'a> {
     ) -> Result<Answer, HubError> {
         let mut attempts = 1;
         loop {
-            let mut progress = Progress { file, told: Instant::now() };
-            let tell = &mut *self.tell;
+            let teller = self.teller;
+            let mut progress = Progress::new(file, teller.is_drawn);
             let mut on_bytes = |received, total| {
                 if let Some(line) = progress.line(received, total, Instant::now()) {
-                    tell(&line);
+                    (teller.say)(Said::Progress(&line));
                 }
             };
-            let mut reading = Reading { cap, wants, progress: &mut on_bytes };
+            let mut reading = Reading { cap, wants, progress: &mut on_bytes, sink: None };
             let (detail, asked, may_pass) = match self.http.get(url, &mut reading).await {
                 Ok(answer) if !retry::is_passing(answer.status) => return Ok(answer),
-                Ok(answer) => {
-                    let mut detail = format!("it answers {}", answer.status);
-                    if let Some(said) = answer.said() {
-                        // Writing to a String cannot fail.
-                        let _ = write!(detail, ": {said}");
-                    }
-                    (detail, retry::asked(&answer.headers, Timestamp::now()), true)
-                }
+                Ok(answer) => (passing(&answer), retry::asked(&answer.headers, Timestamp::now()), true),
                 Err(trouble) => (trouble.to_string(), None, trouble.is_passing()),
             };
             let Some(wait) = retry::pause(attempts, asked).filter(|_| may_pass) else {
                 return Err(HubError::Unreachable { url: url.to_string(), attempts, detail, asked });
             };
             attempts += 1;
-            self.tell(&format!(
-                "{url}: {detail}; attempt {attempts} of {} in {} s",
-                retry::ATTEMPTS,
-                wait.as_secs_f64()
-            ));
-            tokio::time::sleep(wait).await;
+            self.again(url, &detail, attempts, wait).await;
         }
     }
 
@@ -218,8 +386,12 @@ impl<'a> Hub<'a> {
         BaseUrl { path: format!("{}/{path}", endpoint.path), query, ..endpoint.clone() }
     }
 
-    fn gated(&self, id: &str) -> HubError {
-        HubError::Gated { id: id.to_owned(), endpoint: self.endpoint(), has_token: self.has_token() }
+    fn gated(&self, repo: Repo<'_>) -> HubError {
+        HubError::Gated {
+            id: repo.id().to_owned(),
+            page: format!("{}/{}", self.endpoint(), repo.page()),
+            has_token: self.has_token(),
+        }
     }
 
     fn refused(&self, url: &BaseUrl, answer: &Answer) -> HubError {
@@ -231,17 +403,42 @@ impl<'a> Hub<'a> {
     }
 }
 
+/// Opens the draft of a file, and tells of what is in the way; `None` when the file is there.
+pub(crate) type Open<'a> = &'a mut dyn FnMut(&Facts, &mut dyn FnMut(&str)) -> Result<Option<Draft>, HubError>;
+
+/// What the hub knows of a name.
+enum Known {
+    Is(Box<(BaseUrl, Answer)>),
+    NoRevision,
+    No,
+}
+
+/// What an answer says that may be another one the next time.
+fn passing(answer: &Answer) -> String {
+    let mut detail = format!("it answers {}", answer.status);
+    if let Some(said) = answer.said() {
+        // Writing to a String cannot fail.
+        let _ = write!(detail, ": {said}");
+    }
+    detail
+}
+
 /// What a file's way is told by.
 struct Progress<'a> {
     file: Option<&'a str>,
     told: Instant,
+    every: Duration,
 }
 
-impl Progress<'_> {
+impl<'a> Progress<'a> {
+    fn new(file: Option<&'a str>, is_drawn: bool) -> Self {
+        Self { file, told: Instant::now(), every: if is_drawn { DRAW_EVERY } else { TELL_EVERY } }
+    }
+
     /// A line when it is time for one.
     fn line(&mut self, received: u64, total: Option<u64>, now: Instant) -> Option<String> {
         let file = self.file?;
-        if now.saturating_duration_since(self.told) < TELL_EVERY {
+        if now.saturating_duration_since(self.told) < self.every {
             return None;
         }
         self.told = now;
@@ -285,7 +482,7 @@ fn choose(name: &str, mut hits: Vec<Hit>) -> Choice {
 }
 
 fn read_model(url: &BaseUrl, answer: &Answer) -> Result<Model, HubError> {
-    let About { sha, siblings } = read_json(url, answer)?;
+    let About { sha, siblings, .. } = read_json(url, answer)?;
     match sha {
         Some(commit) if is_name(&commit) => Ok(Model {
             commit,
@@ -293,6 +490,24 @@ fn read_model(url: &BaseUrl, answer: &Answer) -> Result<Model, HubError> {
         }),
         _ => Err(foreign(url, "it gives no commit of the model".to_owned())),
     }
+}
+
+fn read_dataset(url: &BaseUrl, answer: &Answer) -> Result<Dataset, HubError> {
+    let About { sha, siblings, mut card } = read_json(url, answer)?;
+    let commit = sha.filter(|commit| is_name(commit));
+    let commit = commit.ok_or_else(|| foreign(url, "it gives no commit of the data set".to_owned()))?;
+    let files =
+        siblings.ok_or_else(|| foreign(url, "it does not list the files of the data set".to_owned()))?;
+    let configs = match card.get_mut("configs").map(serde_json::Value::take) {
+        Some(serde_json::Value::Array(configs)) => configs,
+        _ => Vec::new(),
+    };
+    let files = files.into_iter().map(|file| Listed { path: file.rfilename, size: file.size }).collect();
+    Ok(Dataset { commit, files, configs })
+}
+
+fn no_etag(url: &BaseUrl) -> HubError {
+    foreign(url, "it gives no ETag".to_owned())
 }
 
 fn read_json<T: for<'de> Deserialize<'de>>(url: &BaseUrl, answer: &Answer) -> Result<T, HubError> {
@@ -305,7 +520,7 @@ fn foreign(url: &BaseUrl, detail: String) -> HubError {
 }
 
 /// Commits and ETags name files and folders of the cache, so they must not lead out of it.
-fn is_name(text: &str) -> bool {
+pub(crate) fn is_name(text: &str) -> bool {
     !text.is_empty()
         && text.len() <= 128
         && !text.starts_with('.')
@@ -318,7 +533,7 @@ fn is_id(id: &str) -> bool {
 }
 
 /// `text` as a part of a path or a value of a query.
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     text.bytes().fold(String::with_capacity(text.len()), |mut out, byte| {
         if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
             out.push(char::from(byte));
@@ -381,7 +596,7 @@ mod tests {
     #[test]
     fn a_long_way_is_told_of_now_and_then() {
         let start = Instant::now();
-        let mut progress = Progress { file: Some("tokenizer.json"), told: start };
+        let mut progress = Progress { file: Some("tokenizer.json"), told: start, every: TELL_EVERY };
         assert_eq!(progress.line(1, None, start), None);
         let later = start + TELL_EVERY;
         let line = progress.line(4_200_000, Some(11_400_000), later).expect("it is time");
@@ -391,6 +606,6 @@ mod tests {
             progress.line(900, None, later + TELL_EVERY).expect("it is time"),
             "  tokenizer.json: 900 bytes so far"
         );
-        assert_eq!(Progress { file: None, told: start }.line(1, None, later), None);
+        assert_eq!(Progress { file: None, told: start, every: TELL_EVERY }.line(1, None, later), None);
     }
 }

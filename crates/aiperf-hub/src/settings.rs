@@ -13,6 +13,8 @@ const ENDPOINT: &str = "HF_ENDPOINT";
 const TOKEN: &str = "HF_TOKEN";
 /// Variables by which a user keeps the hub's tools from the network.
 const OFFLINE: [&str; 2] = ["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"];
+/// The one for data sets alone.
+const OFFLINE_SETS: &str = "HF_DATASETS_OFFLINE";
 
 /// Where the hub is, who asks, and whether it may be asked at all.
 #[derive(Clone)]
@@ -23,6 +25,8 @@ pub struct Settings {
     pub(crate) authorization: Option<HeaderValue>,
     /// The variable that forbids the network.
     pub offline: Option<&'static str>,
+    /// The variable that forbids it for data sets.
+    pub(crate) offline_sets: Option<&'static str>,
 }
 
 impl Settings {
@@ -58,7 +62,9 @@ impl Settings {
         let is_set = |name: &&str| {
             get(name).is_some_and(|text| !["0", "false", "no", "off"].contains(&text.to_lowercase().as_str()))
         };
-        Ok(Self { endpoint, authorization, offline: OFFLINE.into_iter().find(is_set) })
+        let offline = OFFLINE.into_iter().find(is_set);
+        let offline_sets = offline.or_else(|| Some(OFFLINE_SETS).filter(is_set));
+        Ok(Self { endpoint, authorization, offline, offline_sets })
     }
 }
 
@@ -69,6 +75,7 @@ impl fmt::Debug for Settings {
             .field("endpoint", &self.endpoint)
             .field("has_token", &self.authorization.is_some())
             .field("offline", &self.offline)
+            .field("offline_sets", &self.offline_sets)
             .finish()
     }
 }
@@ -116,7 +123,10 @@ mod tests {
             (&[("HF_HUB_OFFLINE", "0"), ("TRANSFORMERS_OFFLINE", "2")], Some("TRANSFORMERS_OFFLINE")),
             (&[("HF_HUB_OFFLINE", ""), ("TRANSFORMERS_OFFLINE", "Off")], None),
         ] {
-            assert_eq!(settings(variables).expect("sound").offline, offline, "{variables:?}");
+            let found = settings(variables).expect("sound");
+            assert_eq!((found.offline, found.offline_sets), (offline, offline), "{variables:?}");
         }
+        let sets = settings(&[("HF_DATASETS_OFFLINE", "1")]).expect("sound");
+        assert_eq!((sets.offline, sets.offline_sets), (None, Some("HF_DATASETS_OFFLINE")));
     }
 }

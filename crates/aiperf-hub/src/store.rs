@@ -6,7 +6,7 @@
 //! models--OWNER--NAME/refs/REVISION                 the commit of a branch or tag, without a line end
 //! ```
 //!
-//! Each of the three is made under a name of its own beside its place and then moved there, so that other processes, which may
+//! Data sets are in `datasets--OWNER--NAME`. Each of the three is made under a name of its own beside its place and then moved there, so that other processes, which may
 //! be doing the same, see it whole or not at all.
 
 use std::fs::{self, OpenOptions};
@@ -16,7 +16,8 @@ use std::path::{Path, PathBuf};
 
 use crate::error::HubError;
 
-/// A model's folder in the cache.
+/// The folder of a model, or of a data set, in the cache.
+#[derive(Debug)]
 pub(crate) struct Store {
     folder: PathBuf,
 }
@@ -40,7 +41,8 @@ impl Store {
         self.blob(etag).is_file()
     }
 
-    fn blob(&self, etag: &str) -> PathBuf {
+    /// Where the bytes are that `etag` names.
+    pub(crate) fn blob(&self, etag: &str) -> PathBuf {
         self.folder.join("blobs").join(etag)
     }
 
@@ -60,8 +62,13 @@ impl Store {
 
     /// Notes that `revision` is `commit`.
     pub(crate) fn set_ref(&self, revision: &str, commit: &str) -> Result<(), HubError> {
-        place(&self.folder.join("refs").join(revision), |path| write(path, commit.as_bytes()))
+        note(&self.folder.join("refs").join(revision), commit.as_bytes())
     }
+}
+
+/// Writes a small file.
+pub(crate) fn note(path: &Path, bytes: &[u8]) -> Result<(), HubError> {
+    place(path, |path| write(path, bytes))
 }
 
 /// Makes a file by `make` under another name and moves it to `path`. Nothing of it stays when that fails.

@@ -156,6 +156,9 @@ pub enum RunError {
         /// What it said.
         why: String,
     },
+    /// The public data set is not here, or could not be fetched.
+    #[error("--public-dataset: {0}")]
+    PublicSet(#[source] Box<aiperf_hub::HubError>),
     /// A thread of ours panicked; a bug.
     #[error("internal error: the {0} panicked; results up to then were written where possible")]
     Panicked(&'static str),

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use aiperf_core::plan::{
-    CorpusPlan, DatasetPlan, ExportLevel, NetworkPlan, OnTurnError, PhaseKind, PhasePlan, Plan, RandomStyle,
-    Sampling, TokenizerPlan, Ui, VerifyLengths,
+    CorpusPlan, DatasetPlan, ExportLevel, NetworkPlan, OnTurnError, PhaseKind, PhasePlan, Plan, PublicParts,
+    RandomStyle, Sampling, TokenizerPlan, Ui, VerifyLengths,
 };
 use aiperf_core::ticket::Uuid;
 use aiperf_core::time::ClockAnchor;
 use aiperf_core::url::{BaseUrl, Scheme};
-use aiperf_data::{OpenContext, Sampler, Visit, Workload};
-use aiperf_hub::Download;
+use aiperf_data::{DataError, OpenContext, Sampler, Visit, Workload};
+use aiperf_hub::{DatasetFiles, Download};
 use aiperf_metrics::Capabilities;
 use aiperf_net::{Client, Endpoint};
 use aiperf_report::{Counting, ServerCount};
@@ -54,6 +54,15 @@ pub struct Screen {
     pub colour: bool,
     /// Columns for results; `None` is the width of files.
     pub width: Option<usize>,
+}
+
+/// What may be fetched of what is not here.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Leave<'a> {
+    /// The tokenizer.
+    pub tokenizer: Download<'a>,
+    /// The public data set.
+    pub dataset: Download<'a>,
 }
 
 /// How a run ended.
@@ -105,14 +114,25 @@ pub(crate) struct Driven {
 }
 
 impl Job {
-    /// Opens the tokenizer, which is fetched first where it is missing and `download` allows it, and the dataset, and checks what
+    /// Opens the tokenizer and the dataset, which are fetched first where they are missing and `leave` allows it, and checks what
     /// address, headers and certificates ask of us.
-    pub fn load(plan: Plan, download: Download<'_>) -> Result<Self, RunError> {
-        let tokenizer =
-            plan.tokenizer.as_ref().map(|tokenizer| aiperf_hub::open(tokenizer, download)).transpose()?;
+    pub fn load(mut plan: Plan, leave: Leave<'_>) -> Result<Self, RunError> {
+        let open = |tokenizer| aiperf_hub::open(tokenizer, leave.tokenizer);
+        let tokenizer = plan.tokenizer.as_ref().map(open).transpose()?;
+        let mut files = None;
+        if let DatasetPlan::File(set) = &mut plan.dataset
+            && let Some(public) = set.public.as_ref().filter(|public| !public.is_given)
+        {
+            let found = DatasetFiles::find(public, leave.dataset)
+                .map_err(|error| RunError::PublicSet(Box::new(error)))?;
+            set.path = found.part(0).map_err(DataError::Part)?;
+            files = Some(found);
+        }
+        let parts = files.as_ref().map(|files| files as &dyn PublicParts);
         let run_id = format!("{:012x}", random_u64() & 0xffff_ffff_ffff);
         let now = TemplateClock::from_wall_ns(aiperf_os::anchor().wall_ns);
-        let workload = aiperf_data::open(&plan, tokenizer.clone(), OpenContext { run_id: &run_id, now })?;
+        let workload =
+            aiperf_data::open(&plan, tokenizer.clone(), OpenContext { run_id: &run_id, now, parts })?;
         let endpoint = Arc::new(Endpoint::open(&plan.endpoint)?);
         check_bodies(&plan, &*workload, &endpoint)?;
         let sim = match plan.endpoint.url().scheme {

@@ -60,13 +60,13 @@ mod timeslices;
 mod toys;
 mod verify;
 
-pub use aiperf_hub::Download;
+pub use aiperf_hub::{Download, Said, Teller};
 pub use artifacts::Folder;
 pub use columns_file::{AsColumns, records_as_columns};
 pub use dry_run::Foretold;
 pub use error::RunError;
 pub use interrupt::Interrupt;
-pub use job::{Job, RunEnd, Screen};
+pub use job::{Job, Leave, RunEnd, Screen};
 pub use rebuild::{Rebuilt, rebuild};
 pub use run_file::run_file_schema;
 

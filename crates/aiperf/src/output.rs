@@ -1,9 +1,11 @@
 //! The two doors: data to stdout, everything said about it to stderr.
 
+use std::cell::Cell;
 use std::error::Error;
 use std::io::{self, Write};
 
 use aiperf_core::text::for_terminal;
+use aiperf_run::Said;
 
 use crate::exit::{Exit, FAILED, SUCCESS};
 
@@ -24,6 +26,49 @@ pub(crate) fn data(text: &str) -> Exit {
 pub(crate) fn say(text: &str) {
     // Nobody is left to tell when stderr itself is gone.
     let _ = writeln!(io::stderr().lock(), "{}", plain(text));
+}
+
+/// Tells on stderr what is fetched.
+#[derive(Default)]
+pub(crate) struct Fetching {
+    /// It is a terminal, and how far a file has come is drawn over itself.
+    pub(crate) is_drawn: bool,
+    /// Something is drawn that has no line end.
+    is_open: Cell<bool>,
+}
+
+impl Fetching {
+    pub(crate) fn new(is_drawn: bool) -> Self {
+        Self { is_drawn, is_open: Cell::new(false) }
+    }
+
+    pub(crate) fn say(&self, said: Said<'_>) {
+        match said {
+            Said::Progress(text) if self.is_drawn => {
+                // Nobody is left to tell when stderr itself is gone.
+                let mut err = io::stderr().lock();
+                let _ = write!(err, "\r\x1b[K{}", plain(text)).and_then(|()| err.flush());
+                self.is_open.set(true);
+            }
+            Said::Progress(text) | Said::Line(text) => {
+                self.wipe();
+                say(text);
+            }
+        }
+    }
+
+    /// Takes away what was drawn.
+    fn wipe(&self) {
+        if self.is_open.take() {
+            let _ = write!(io::stderr().lock(), "\r\x1b[K");
+        }
+    }
+}
+
+impl Drop for Fetching {
+    fn drop(&mut self) {
+        self.wipe();
+    }
 }
 
 /// `text` without anything that drives a terminal but the ends of its lines: names and values in it come from elsewhere.

@@ -458,7 +458,9 @@ impl Resolver<'_> {
     }
 
     fn check_file(&mut self, path: &Path, format: FileFormat) -> Option<()> {
-        if aiperf_files::is_standard_input(path) {
+        // Those of a public data set are looked for when the run is loaded.
+        let is_found_later = self.public.as_ref().is_some_and(|public| !public.is_given);
+        if aiperf_files::is_standard_input(path) || is_found_later {
             return Some(());
         }
         let problem = match std::fs::metadata(path) {

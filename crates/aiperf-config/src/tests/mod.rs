@@ -634,6 +634,8 @@ fn a_revision_goes_with_the_name_of_a_model_of_the_hub() {
     }
     let by_variable = run_in(&["-m", "o/m"], &[("AIPERF_TOKENIZER_DOWNLOAD", "true")]).expect("sound");
     assert!(by_variable.download_tokenizer);
+    let leave = |args: &str| good(&format!("-m m --tokenizer builtin {args}")).download_dataset;
+    assert!(leave("--public-dataset aimo --dataset-download") && !leave("--public-dataset aimo"));
     let config = good("-m m --tokenizer a/b --tokenizer-download").plan.input_config;
     assert_eq!(config["tokenizer"], json!({"name": "a/b", "download": true}));
     let config = good("-m m --tokenizer a/b --tokenizer-revision v1").plan.input_config;

@@ -1,5 +1,7 @@
 //! Data sets that others publish, by the names that AIPerf gives them.
 
+use std::error::Error;
+use std::fmt;
 use std::path::PathBuf;
 
 /// A data set and what of it is sent.
@@ -76,13 +78,24 @@ impl PublicShape {
     }
 }
 
-/// Files of a data set.
+/// A data set and which part of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PublicPlan {
     /// Which one.
     pub set: &'static PublicSet,
-    /// Its files behind the first.
-    pub more: Vec<PathBuf>,
+    /// The part that the user names.
+    pub subset: Option<String>,
+    /// The user gives its file. Otherwise its files are looked for when the run is loaded.
+    pub is_given: bool,
+}
+
+/// Files of a data set, each of which may have to be fetched first.
+pub trait PublicParts: fmt::Debug {
+    /// How many there are.
+    fn count(&self) -> usize;
+
+    /// Where number `index` is, from 0; it is there when this returns.
+    fn part(&self, index: usize) -> Result<PathBuf, Box<dyn Error + Send + Sync>>;
 }
 
 const fn hub(

@@ -184,7 +184,12 @@ pub(super) fn folder(path: &Path) -> Result<(Option<Form>, String), DataError> {
         let (folder, file) = (path.display(), file.display());
         format!("{folder}: read as {form}, for there is '{key}' in the first row of {file}; {how}")
     };
-    for file in files_below(path, Form::SageMaker).unwrap_or_default() {
+    // None at all is nothing that shows a form; one that cannot be looked into is.
+    let files = |form: Form| match files_below(path, form) {
+        Err(DataError::NoJsonl { .. } | DataError::EmptyFile { .. }) => Ok(Vec::new()),
+        found => found,
+    };
+    for file in files(Form::SageMaker)? {
         let Some(row) = row_of(&file)? else { continue };
         let has = |key: &str| row.get(key).is_some_and(|value| !value.is_null());
         if has("captureData") && has("eventMetadata") {
@@ -196,7 +201,7 @@ pub(super) fn folder(path: &Path) -> Result<(Option<Form>, String), DataError> {
         }
         break;
     }
-    for file in files_below(path, Form::RandomPool).unwrap_or_default() {
+    for file in files(Form::RandomPool)? {
         let Some(row) = row_of(&file)? else { continue };
         let is_there = |key: &&str| row.get(*key).is_some_and(|value| !value.is_null());
         if let Some(key) = CONTENT.into_iter().find(is_there) {
@@ -290,6 +295,9 @@ mod tests {
         assert_eq!(folder_of(&pools), Ok((Some(Form::RandomPool), true)));
         let images = [("b.jsonl", "{\"image\":\"i.png\"}\n")];
         assert_eq!(folder_of(&images), Ok((Some(Form::RandomPool), true)));
+        // A folder that cannot be looked into is told as such.
+        let said = folder(Path::new("/no/such/folder")).expect_err("it is not there").to_string();
+        assert!(said.starts_with("/no/such/folder: ") && !said.contains("JSONL"), "{said}");
         let capture = [("b.jsonl", "{\"captureData\":{},\"eventMetadata\":{}}")];
         assert_eq!(folder_of(&capture), Ok((Some(Form::SageMaker), true)));
         let none = ": no JSONL file of the folder shows what it holds; --custom-dataset-type says it (raw_payload, random_pool and \

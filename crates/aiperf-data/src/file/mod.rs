@@ -28,7 +28,6 @@ mod source;
 mod starts;
 mod timeline;
 mod told;
-mod walk;
 
 use std::sync::Arc;
 
@@ -77,7 +76,7 @@ pub(crate) fn open(
         }
         Err(input) => input,
     };
-    let input = match outside::convert(plan, set, input, tokenizer.as_ref())? {
+    let input = match outside::convert(plan, set, input, tokenizer.as_ref(), context.parts)? {
         Ok(Converted { input, notes, seen, broken }) => {
             let file = RecordFile::open(plan, set, Some(input), Form::MultiTurn, tokenizer, context)?;
             return Ok(Arc::new(file.told(notes).of_entries(seen, broken)));

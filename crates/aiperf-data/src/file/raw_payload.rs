@@ -149,13 +149,35 @@ impl RawPayloads {
     }
 }
 
+/// Whether a file is called like JSONL, packed or not.
+pub(super) fn is_jsonl(path: &Path) -> bool {
+    let ends =
+        |path: &Path, ends: &[&str]| path.extension().is_some_and(|end| ends.iter().any(|e| end == *e));
+    ends(path, &["jsonl"])
+        || is_packed(path) && path.file_stem().is_some_and(|stem| ends(Path::new(stem), &["jsonl"]))
+}
+
+fn is_packed(path: &Path) -> bool {
+    path.extension().is_some_and(|end| ["gz", "gzip", "zst", "zstd"].iter().any(|packed| end == *packed))
+}
+
+/// Refuses a file that is there packed too: sent twice it would be, and nobody can tell which of the two is meant.
+pub(super) fn none_twice(files: &[PathBuf]) -> Result<(), DataError> {
+    for packed in files.iter().filter(|path| is_packed(path)) {
+        if let Some(path) = files.iter().find(|path| **path == packed.with_extension("")) {
+            return Err(DataError::PackedBeside { path: path.clone(), packed: packed.clone() });
+        }
+    }
+    Ok(())
+}
+
 /// The JSONL files of a folder by name.
 fn files_of(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
     let read = |source| DataError::Read { path: folder.to_owned(), source };
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(read)? {
         let path = entry.map_err(read)?.path();
-        if path.extension().is_some_and(|ending| ending == "jsonl") {
+        if is_jsonl(&path) {
             files.push(path);
         }
     }
@@ -163,6 +185,7 @@ fn files_of(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
         return Err(nothing_in(folder));
     }
     files.sort();
+    none_twice(&files)?;
     Ok(files)
 }
 
@@ -306,6 +329,29 @@ mod tests {
                 conversation.turns.iter().map(body).collect()
             })
             .collect()
+    }
+
+    #[test]
+    fn packed_files_of_a_folder_are_none_too_few_and_none_twice() {
+        for (name, is) in [
+            ("a.jsonl", true),
+            ("a.jsonl.gz", true),
+            ("a.b.jsonl.zst", true),
+            ("a.json.gz", false),
+            ("jsonl.gz", false),
+            ("a.gz", false),
+            ("a.jsonl.txt", false),
+        ] {
+            assert_eq!(is_jsonl(Path::new(name)), is, "{name}");
+        }
+        let both = folder(&[("a.jsonl", "{}"), ("a.jsonl.gz", "")]);
+        let said = open(both.path(), EndpointKind::Completions, false).map(|w| w.len());
+        let said = said.expect_err("one of the two is too much").to_string();
+        assert!(said.contains("a.jsonl: is there packed too, as "), "{said}");
+        // Of two files one that is no gzip data at all is not passed over.
+        let other = folder(&[("a.jsonl", "{}"), ("b.jsonl.gz", "{}")]);
+        let said = open(other.path(), EndpointKind::Completions, false).map(|w| w.len());
+        assert!(said.expect_err("it is not packed").to_string().contains("b.jsonl.gz: its name ends like"));
     }
 
     #[test]

@@ -24,7 +24,7 @@ use super::index::{Groups, MOST_TURNS};
 use super::media::{Files, Shown};
 use super::mooncake::{Histories, History};
 use super::random_pool::{Pick, Pools};
-use super::raw_payload::nothing_in;
+use super::raw_payload::{is_jsonl, none_twice, nothing_in};
 use super::record::{Form, Mode, Record};
 use super::recorded::Recorded;
 use super::row::Row;
@@ -147,7 +147,7 @@ impl Turns {
     }
 }
 
-/// The files of a folder that a form has: of `random_pool` all of them, of others those below it called `.jsonl`; by name.
+/// The files of a folder that a form has: of `random_pool` all of them, of others those below it called `.jsonl`, packed or not; by name.
 pub(super) fn files_below(folder: &Path, form: Form) -> Result<Vec<PathBuf>, DataError> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];
@@ -159,12 +159,13 @@ pub(super) fn files_below(folder: &Path, form: Form) -> Result<Vec<PathBuf>, Dat
                 found.extend(path.is_file().then_some(path));
             } else if path.is_dir() && !path.is_symlink() {
                 folders.push(path);
-            } else if path.extension().is_some_and(|ending| ending == "jsonl") {
+            } else if is_jsonl(&path) {
                 found.push(path);
             }
         }
     }
     found.sort();
+    none_twice(&found)?;
     match (found.is_empty(), form) {
         (true, Form::RandomPool) => Err(DataError::EmptyFile { path: folder.to_owned() }),
         (true, _) => Err(nothing_in(folder)),

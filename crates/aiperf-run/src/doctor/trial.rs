@@ -10,7 +10,6 @@ use aiperf_core::plan::{
     TokenizerPlan, Ui, VerifyLengths,
 };
 use aiperf_core::url::BaseUrl;
-use aiperf_hub::Download;
 use aiperf_metrics::{PhaseHealth, Summary};
 use aiperf_os::usage::resident_bytes;
 use serde_json::Value;
@@ -20,7 +19,7 @@ use super::server::{Served, Server};
 use crate::artifacts::Folder;
 use crate::error::RunError;
 use crate::interrupt::Interrupt;
-use crate::job::{Job, Screen};
+use crate::job::{Job, Leave, Screen};
 use crate::pooled::Pooled;
 
 /// Different prompts; they are made once.
@@ -71,7 +70,7 @@ impl Trial {
         let url = server.start(self.server)?;
         let plan = self.plan(url);
         let phase = plan.phases[0].clone();
-        let job = Job::load(plan, Download::Never)?;
+        let job = Job::load(plan, Leave::default())?;
         let folder = Folder::unkept(std::env::temp_dir());
         let (driven, resident) = watching_memory(|| job.drive(&folder, None, interrupt, Screen::default()));
         let mut driven = driven?;

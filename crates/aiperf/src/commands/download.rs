@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use aiperf_config::{Id, switch_in_environment};
 use aiperf_core::plan::TokenizerPlan;
-use aiperf_hub::Download;
+use aiperf_hub::{Download, Said, Teller};
 use aiperf_tokens::Tokenizer;
 use clap::{Arg, ArgAction, ArgMatches};
 
+use super::profile::progress_on_terminal;
 use crate::output;
 
 const FLAG: &str = "tokenizer-download";
@@ -30,9 +31,10 @@ pub(crate) fn open(name: &str, matches: &ArgMatches) -> Option<Arc<dyn Tokenizer
             return None;
         }
     };
-    let mut tell = output::say;
+    let fetching = output::Fetching::new(progress_on_terminal());
+    let say = |said: Said<'_>| fetching.say(said);
     let download = if in_environment || matches.get_flag(FLAG) {
-        Download::WhenMissing(&mut tell)
+        Download::WhenMissing(Teller { say: &say, is_drawn: fetching.is_drawn })
     } else {
         Download::Never
     };

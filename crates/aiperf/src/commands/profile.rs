@@ -5,7 +5,8 @@ use std::io::IsTerminal;
 use std::sync::Arc;
 
 use aiperf_config::{DryRunFormat, Rejected, Resolved};
-use aiperf_run::{Download, Folder, Interrupt, Job, RunError, Screen};
+use aiperf_core::plan::Plan;
+use aiperf_run::{Download, Folder, Interrupt, Job, Leave, RunError, Said, Screen, Teller};
 
 use crate::exit::{Exit, FAILED, INTERRUPTED, USAGE};
 use crate::{logging, output, signals};
@@ -42,13 +43,11 @@ pub(crate) fn reject(rejected: &Rejected) -> Exit {
 
 /// Everything that can be wrong before the first request is an error here; from then on the run writes what it has.
 fn benchmark(resolved: Resolved) -> Result<Exit, RunError> {
-    let Resolved { plan, notes, download_tokenizer, dry_run } = resolved;
+    let Resolved { plan, notes, download_tokenizer, download_dataset, dry_run } = resolved;
     for note in &notes {
         output::say(note);
     }
-    let mut tell = output::say;
-    let download = if download_tokenizer { Download::WhenMissing(&mut tell) } else { Download::Never };
-    let job = Job::load(plan, download)?;
+    let job = load(plan, download_tokenizer, download_dataset)?;
     if !job.plan().seed_given {
         let seed = job.plan().seed;
         output::say(&format!("Random seed drawn for this run: {seed} (give it back with --random-seed)"));
@@ -77,6 +76,22 @@ fn benchmark(resolved: Resolved) -> Result<Exit, RunError> {
     } else {
         return Ok(shown);
     }))
+}
+
+/// Opens what the plan names, fetching what may be fetched.
+fn load(plan: Plan, tokenizer: bool, dataset: bool) -> Result<Job, RunError> {
+    let fetching = output::Fetching::new(progress_on_terminal());
+    let say = |said: Said<'_>| fetching.say(said);
+    let when = |may: bool| {
+        let teller = Teller { say: &say, is_drawn: fetching.is_drawn };
+        if may { Download::WhenMissing(teller) } else { Download::Never }
+    };
+    Job::load(plan, Leave { tokenizer: when(tokenizer), dataset: when(dataset) })
+}
+
+/// Whether a line can be drawn over itself on stderr.
+pub(super) fn progress_on_terminal() -> bool {
+    std::io::stderr().is_terminal() && !is_dumb(&|name| std::env::var_os(name))
 }
 
 /// Tells what would be sent.
@@ -117,7 +132,7 @@ fn tell_unheard(listens: std::io::Result<()>) {
 fn screen() -> Screen {
     let variable = |name: &str| std::env::var_os(name);
     Screen {
-        progress_on_terminal: std::io::stderr().is_terminal() && !is_dumb(&variable),
+        progress_on_terminal: progress_on_terminal(),
         colour: std::io::stdout().is_terminal() && takes_colour(&variable),
         width: std::io::stdout().is_terminal().then(terminal_width).flatten(),
     }

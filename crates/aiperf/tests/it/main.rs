@@ -32,6 +32,7 @@ mod outside;
 mod pacing;
 mod packed;
 mod public;
+mod public_hub;
 mod public_media;
 mod real_servers;
 mod rebuilt;

@@ -22,7 +22,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::thread;
 
-use aiperf_core::plan::{BadRows, FileFormat, FilePlan, Plan};
+use aiperf_core::plan::{BadRows, FileFormat, FilePlan, PhasePlan, Plan, PublicParts, Sampling};
 use aiperf_files::Input;
 use aiperf_tokens::Tokenizer;
 use serde_json::{Map, Value, json};
@@ -74,6 +74,7 @@ pub(super) fn convert(
     set: &FilePlan,
     input: Input,
     tokenizer: Option<&Arc<dyn Tokenizer>>,
+    parts: Option<&dyn PublicParts>,
 ) -> Result<Result<Converted, Input>, DataError> {
     let named = match set.format {
         FileFormat::ShareGpt => Some(Form::ShareGpt),
@@ -146,22 +147,38 @@ pub(super) fn convert(
     };
     let mut reading = Reading { chosen: &chosen, form, skip, before: 0, last: 0, broken: (0, None) };
     reading.each(&rows, &mut writer)?;
-    for path in set.public.iter().flat_map(|public| &public.more) {
-        if writer.is_full() {
-            break;
+    if let (Some(public), Some(parts)) = (&set.public, parts) {
+        let most = sessions(plan);
+        for index in 1..parts.count() {
+            writer.flush()?;
+            if writer.is_full() || most.is_some_and(|most| writer.kept as u64 >= most) {
+                notes.push(format!(
+                    "{}: {index} of the {} files of {} are read, for the run sends no more",
+                    input.name.display(),
+                    parts.count(),
+                    public.set.name
+                ));
+                break;
+            }
+            let part = aiperf_files::open(&parts.part(index).map_err(DataError::Part)?)?;
+            let Some(kind) = rows::kind_of(&part, true)? else { continue };
+            let rows = Rows::new(&part, kind);
+            if set.entries != Some(0) {
+                Chosen::public(public.set, &rows.look(skip)?, &part)?;
+            }
+            reading.each(&rows, &mut writer)?;
         }
-        let part = aiperf_files::open(path)?;
-        let Some(kind) = rows::kind_of(&part, true)? else { continue };
-        let rows = Rows::new(&part, kind);
-        if let (Some(public), false) = (&set.public, set.entries == Some(0)) {
-            Chosen::public(public.set, &rows.look(skip)?, &part)?;
-        }
-        reading.each(&rows, &mut writer)?;
     }
     let broken = reading.broken;
     let (file, told, seen) = writer.finish()?;
     notes.extend(told);
     Ok(Ok(Converted { input: Input { file, name: input.name, is_spooled: true }, notes, seen, broken }))
+}
+
+/// Most conversations that the run sends, where it goes through them in order and says how many.
+fn sessions(plan: &Plan) -> Option<u64> {
+    let all = plan.phases.iter().map(PhasePlan::most_sessions).sum::<Option<u64>>();
+    all.filter(|_| plan.sampling == Sampling::Sequential && !plan.phases.is_empty())
 }
 
 /// Goes through the entries of one file after the other; their numbers run on.
