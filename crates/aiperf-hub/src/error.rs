@@ -83,7 +83,7 @@ pub enum HubError {
         how: String,
     },
     /// A public data set that is not here and cannot be had.
-    #[error("public data set '{set}' cannot be fetched: {cause}. It is not on this machine: {looked}; {how}")]
+    #[error("public data set '{set}' cannot be fetched: {cause}; it is not on this machine: {looked}; {how}")]
     Unfetched {
         /// Its name.
         set: &'static str,

@@ -32,6 +32,8 @@ const AGENT: &str = concat!("aiperf/", env!("CARGO_PKG_VERSION"));
 const CONNECT: Duration = Duration::from_secs(15);
 /// Longest wait for an answer's head, and for its next bytes.
 const SILENCE: Duration = Duration::from_secs(30);
+/// The ETag of what lies in the large-file store.
+const LINKED_ETAG: &str = "x-linked-etag";
 /// Redirects that are followed.
 const HOPS: usize = 8;
 /// Bytes of an error's page that are read for its words.
@@ -107,7 +109,7 @@ pub(crate) struct Facts {
 
 impl Facts {
     fn of(headers: &HeaderMap) -> Self {
-        let linked = text(headers, "x-linked-etag");
+        let linked = text(headers, LINKED_ETAG);
         let is_linked = linked.is_some();
         let etag = linked.or_else(|| text(headers, ETAG.as_str()));
         let etag = etag.map(|etag| etag.trim_start_matches("W/").trim_matches('"').to_owned());
@@ -219,8 +221,11 @@ impl Http {
                 Some(location) => Some(follow(&url, &location).ok_or(Trouble::Redirect { location })?),
                 None => None,
             };
-            // Within one host a redirect is about names; what leads away, or is the end, knows the file.
-            if facts.etag.is_none() && next.as_ref().is_none_or(|next| !is_same_origin(next, &url)) {
+            // Within one host a redirect is about names, unless it says what large file it leads to; what leads away, or is the
+            // end, knows the file.
+            let is_known = response.headers().contains_key(LINKED_ETAG)
+                || next.as_ref().is_none_or(|next| !is_same_origin(next, &url));
+            if facts.etag.is_none() && is_known {
                 facts = Facts::of(response.headers());
             }
             match next {

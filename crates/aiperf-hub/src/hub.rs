@@ -596,6 +596,8 @@ mod tests {
     #[test]
     fn a_long_way_is_told_of_now_and_then() {
         let start = Instant::now();
+        // Where it can be drawn over itself, it moves.
+        assert!(Progress::new(None, true).every * 10 < Progress::new(None, false).every);
         let mut progress = Progress { file: Some("tokenizer.json"), told: start, every: TELL_EVERY };
         assert_eq!(progress.line(1, None, start), None);
         let later = start + TELL_EVERY;

@@ -9,8 +9,10 @@ use serde_json::{Map, Value};
 
 use super::burst_gpt::Columns;
 use super::inputs_json::Shown;
+use super::raw_payload::is_jsonl;
 use super::record::Form;
 use super::records::files_below;
+use super::row::broken;
 use super::{bailian, baseten, lines, mooncake};
 use crate::error::DataError;
 
@@ -177,8 +179,13 @@ fn detect(input: &Input, set: &FilePlan) -> Result<Detected, DataError> {
 /// Looks at the first row of the first file of a folder, and of the first below it: the form of its rows, none if they are bodies.
 pub(super) fn folder(path: &Path) -> Result<(Option<Form>, String), DataError> {
     let row_of = |file: &Path| -> Result<Option<Map<String, Value>>, DataError> {
-        let first = lines::first(&aiperf_files::open(file)?)?;
-        Ok(first.map(|(_, first)| serde_json::from_slice(&first).unwrap_or_default()))
+        let Some((number, first)) = lines::first(&aiperf_files::open(file)?)? else { return Ok(None) };
+        match serde_json::from_slice::<Value>(&first) {
+            Ok(Value::Object(row)) => Ok(Some(row)),
+            // A broken row shows nothing, and that it is broken is what helps.
+            Err(error) if is_jsonl(file) => Err(lines::placed_error(file, number, broken(&error))),
+            _ => Ok(Some(Map::new())),
+        }
     };
     let note = |form: &str, file: &Path, key: &str, how: &str| {
         let (folder, file) = (path.display(), file.display());
@@ -298,6 +305,8 @@ mod tests {
         // A folder that cannot be looked into is told as such.
         let said = folder(Path::new("/no/such/folder")).expect_err("it is not there").to_string();
         assert!(said.starts_with("/no/such/folder: ") && !said.contains("JSONL"), "{said}");
+        let said = folder_of(&[("b.jsonl", "\n{\"texts\": tru}\n")]).expect_err("it is broken");
+        assert!(said.starts_with("/b.jsonl:2:") && said.contains("not valid JSON"), "{said}");
         let capture = [("b.jsonl", "{\"captureData\":{},\"eventMetadata\":{}}")];
         assert_eq!(folder_of(&capture), Ok((Some(Form::SageMaker), true)));
         let none = ": no JSONL file of the folder shows what it holds; --custom-dataset-type says it (raw_payload, random_pool and \

@@ -375,6 +375,25 @@ fn after_a_break_the_rest_is_asked_for() {
     assert!(std::fs::read(blob).expect("a file") == bytes);
 }
 
+/// A mirror may have its large files on its own host.
+#[test]
+fn a_redirect_that_says_what_it_leads_to_is_believed_within_a_host_too() {
+    let server = sim("ttft=0&itl=0");
+    let bytes = rows("problem", &["here"]);
+    let (hash, size) = (format!("\"{:x}\"", Sha256::digest(&bytes)), bytes.len().to_string());
+    let hub = Script::by_request(move |request| match request.path.as_str() {
+        "/blob" => answer("200 OK", &[], &bytes),
+        path if path.contains("/resolve/") => {
+            let headers = [("Location", "/blob"), ("X-Linked-Etag", &*hash), ("X-Linked-Size", &size)];
+            answer("302 Found", &headers, b"")
+        }
+        _ => serve(request, "HuggingFaceH4/MATH-500", &[("test.jsonl", Vec::new())], &Value::Null),
+    });
+    let hub = hub.start().expect("it listens");
+    let done = fetching(&server, &hub, "spec_al_math500").args("--request-count 1").run().expect_exit(0);
+    assert_eq!(prompts(&done), ["here"]);
+}
+
 #[test]
 fn the_next_run_goes_on_where_the_last_one_ended() {
     let server = sim("ttft=0&itl=0");
