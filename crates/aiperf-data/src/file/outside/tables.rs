@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use aiperf_core::text::for_terminal;
 use aiperf_files::Input;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use parquet::basic::Compression;
@@ -17,7 +18,7 @@ use serde_json::{Map, Number, Value};
 
 use super::rows::{Take, reading};
 use super::{Entry, zstd};
-use crate::error::DataError;
+use crate::error::{DataError, RowProblem};
 
 const BUFFER: usize = 1 << 20;
 /// Bytes of a Parquet file's columns that are read ahead, where a row has less, and most rows.
@@ -118,9 +119,15 @@ pub(super) fn parquet(input: &Input, columns: &[&str], take: Take<'_>) -> Result
         let mut rows = guarded(input, || builder.as_iter(wanted.clone(), &group))?;
         while let Some(row) = guarded(input, || rows.next().transpose())? {
             number += 1;
-            let row = row.into_columns();
-            let entry = row.into_iter().map(|(name, field)| (name, value(field))).collect();
-            if take(number, Ok(entry))? == ControlFlow::Break(()) {
+            let cell = |(name, field): (String, Field)| match value(field) {
+                Ok(value) => Ok((name, value)),
+                Err(problem) => {
+                    let place = format!("row {number}, column '{}'", for_terminal(&name, 40));
+                    Err(DataError::Entry { path: input.name.clone(), place, problem })
+                }
+            };
+            let entry = row.into_columns().into_iter().map(cell).collect::<Result<Entry, _>>();
+            if take(number, entry)? == ControlFlow::Break(()) {
                 return Ok(());
             }
         }
@@ -147,8 +154,8 @@ fn parquet_error(input: &Input, error: &ParquetError) -> DataError {
 }
 
 /// A cell as JSON; moments are milliseconds since 1970, and decimals no text that anybody sends.
-fn value(field: Field) -> Value {
-    match field {
+fn value(field: Field) -> Result<Value, RowProblem> {
+    Ok(match field {
         Field::Bool(v) => v.into(),
         Field::Byte(v) => v.into(),
         Field::Short(v) => v.into(),
@@ -163,27 +170,29 @@ fn value(field: Field) -> Value {
         Field::TimestampMillis(ms) => ms.into(),
         Field::TimestampMicros(us) => Number::from_f64(us as f64 / 1e3).map_or(Value::Null, Value::Number),
         Field::Str(text) => text.into(),
-        Field::Bytes(bytes) => bytes.as_utf8().map_or(Value::Null, Value::from),
+        Field::Bytes(bytes) => bytes.as_utf8().map_err(|_| RowProblem::NotUtf8)?.into(),
         Field::Group(row) => {
             let fields = row.into_columns().into_iter().map(|(name, field)| {
                 let value = match field {
                     // What a file holds, in the hub's form.
                     Field::Bytes(bytes) if name == "bytes" => BASE64_STANDARD.encode(bytes.data()).into(),
-                    other => value(other),
+                    other => value(other)?,
                 };
-                (name, value)
+                Ok((name, value))
             });
-            Value::Object(fields.collect::<Map<_, _>>())
+            Value::Object(fields.collect::<Result<Map<_, _>, RowProblem>>()?)
         }
-        Field::ListInternal(list) => list.elements().iter().cloned().map(value).collect(),
+        Field::ListInternal(list) => {
+            Value::Array(list.elements().iter().cloned().map(value).collect::<Result<_, _>>()?)
+        }
         Field::MapInternal(map) => {
             let name = |key: &Field| match key {
                 Field::Str(text) => text.clone(),
                 other => other.to_string(),
             };
-            let entries = map.entries().iter().map(|(key, field)| (name(key), value(field.clone())));
-            Value::Object(entries.collect())
+            let entry = |(key, field): &(Field, Field)| Ok((name(key), value(field.clone())?));
+            Value::Object(map.entries().iter().map(entry).collect::<Result<_, RowProblem>>()?)
         }
         _ => Value::Null,
-    }
+    })
 }

@@ -432,6 +432,31 @@ fn parquet_is_read_group_after_group() {
     }
 }
 
+#[test]
+fn a_cell_that_is_no_text_is_told_with_its_row_and_left_out_where_it_may_be() {
+    let schema = parse_message_type("message schema { required binary prompt; }").expect("a schema");
+    let mut file =
+        SerializedFileWriter::new(Vec::new(), Arc::new(schema), WriterProperties::default().into())
+            .expect("into memory");
+    let mut group = file.next_row_group().expect("into memory");
+    let mut column = group.next_column().expect("into memory").expect("one column");
+    let cells = [ByteArray::from("good"), ByteArray::from(vec![0xff, 0xfe])];
+    column.typed::<ByteArrayType>().write_batch(&cells, None, None).expect("into memory");
+    column.close().expect("into memory");
+    group.close().expect("into memory");
+    let table = file.into_inner().expect("into memory");
+    let mut set = set(FileFormat::Chat);
+    let said = open(&set, "p.parquet", &table).expect_err("a broken cell");
+    assert_eq!(said, "p.parquet: row 2, column 'prompt': is not UTF-8");
+    set.plan.bad_rows = BadRows::Skip;
+    let (sent, notes) = open(&set, "p.parquet", &table).expect("one is good");
+    assert_eq!(sent, [one("good", None)]);
+    assert!(
+        notes.iter().any(|note| note.contains("1 of 2 rows is left out: 1 that cannot be read")),
+        "{notes:?}"
+    );
+}
+
 /// A table of recorded completions with lists of ids, two rows.
 fn completions() -> Vec<u8> {
     let schema = "message schema {
