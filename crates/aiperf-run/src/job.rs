@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use aiperf_core::plan::{
-    CorpusPlan, DatasetPlan, ExportLevel, NetworkPlan, OnTurnError, PhaseKind, PhasePlan, Plan, PublicParts,
-    RandomStyle, Sampling, TokenizerPlan, Ui, VerifyLengths,
+    CorpusPlan, DatasetPlan, ExportLevel, NetworkPlan, OnTurnError, Pacing, PhaseKind, PhasePlan, Plan,
+    PublicParts, RandomStyle, Sampling, TokenizerPlan, Ui, VerifyLengths,
 };
 use aiperf_core::ticket::Uuid;
 use aiperf_core::time::ClockAnchor;
@@ -474,8 +474,14 @@ impl Job {
 
     /// Whether some conversation may be sent twice.
     fn repeats(&self) -> bool {
-        let planned: Option<u64> = self.plan.phases.iter().map(PhasePlan::most_sessions).sum();
-        self.plan.sampling == Sampling::Random || planned.is_none_or(|n| n > self.workload.len() as u64)
+        let len = self.workload.len() as u64;
+        let of_phase = |phase: &PhasePlan| match phase.pacing {
+            // Each once at most.
+            Pacing::FixedSchedule { .. } => Some(phase.most_sessions().unwrap_or(len).min(len)),
+            _ => phase.most_sessions(),
+        };
+        let planned: Option<u64> = self.plan.phases.iter().map(of_phase).sum();
+        self.plan.sampling == Sampling::Random || planned.is_none_or(|n| n > len)
     }
 }
 
