@@ -92,12 +92,12 @@ pub(crate) fn image_latency(f: &Facts) -> Option<f64> {
 }
 
 /// A request without audio has no length of it.
-pub(crate) fn audio_duration(f: &Facts) -> Option<u64> {
-    Some(f.audio_ns).filter(|ns| *ns > 0)
+pub(crate) fn audio_duration(f: &Facts) -> Option<f64> {
+    Some(f.audio_ns).filter(|ns| *ns > 0).map(|ns| ns as f64 / 1e9)
 }
 
 pub(crate) fn rtfx(f: &Facts) -> Option<f64> {
-    per(audio_duration(f)? as f64, request_latency(f)? as f64)
+    per(audio_duration(f)?, request_latency(f)? as f64 * NS)
 }
 
 pub(crate) fn prefill_throughput_per_user(f: &Facts) -> Option<f64> {
@@ -264,7 +264,7 @@ mod tests {
         near(image_latency(&seen), 32.5);
         assert_eq!((audio_duration(&f), rtfx(&f)), (None, None));
         let heard = Facts { audio_ns: 6_500_000_000, ..example() };
-        assert_eq!(audio_duration(&heard), Some(6_500_000_000));
+        assert_eq!(audio_duration(&heard), Some(6.5));
         near(rtfx(&heard), 50.0); // 6.5 s ÷ 0.13 s
         assert_eq!(scheduled_latency(&f), Some(140_000_000));
         assert_eq!(decode_duration(&f), Some(80_000_000));

@@ -268,8 +268,8 @@ metrics! {
         "num_images ÷ request_latency in seconds."; real rule::image_throughput;
     "image_latency", "Image Latency", "Image Latency"; MillisecondsPerImage -> MillisecondsPerImage; []; Main 861;
         "request_latency ÷ num_images."; real rule::image_latency;
-    "audio_duration", "Audio Duration", "Audio Dur"; Nanoseconds -> Seconds; []; None 0;
-        "Length of the request's audio, that of the turns before it that is sent again too; only where there is any, and all of it says how long it plays."; int rule::audio_duration;
+    "audio_duration", "Audio Duration", "Audio Dur"; Seconds -> Seconds; []; None 0;
+        "Length of the request's audio, that of the turns before it that is sent again too; only where there is any, and all of it says how long it plays."; real rule::audio_duration;
     "rtfx", "Inverse Real-Time Factor (RTFx)", "RTFx"; Ratio -> Ratio; [LARGER_IS_BETTER]; Main 850;
         "audio_duration ÷ request_latency: how many times faster than it plays audio is written down."; real rule::rtfx;
     "input_token_throughput", "Input Token Throughput", "Input TPS"; TokensPerSecond -> TokensPerSecond; [LARGER_IS_BETTER]; Main 805;

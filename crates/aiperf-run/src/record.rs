@@ -306,7 +306,7 @@ pub(crate) fn parse(line: &[u8], counted_here: bool) -> Result<Record, serde_jso
         chunks: line.chunks(meta.request_start_ns),
         isl,
         images: line.one("num_images").unwrap_or(0),
-        audio_ns: line.one("audio_duration").unwrap_or(0),
+        audio_ns: line.real("audio_duration").map_or(0, |seconds| (seconds * 1e9).round() as u64),
         asked_isl: line.one("asked_input_length"),
         output_tokens: line.one("output_token_count"),
         reasoning_tokens: line.one("reasoning_token_count"),
