@@ -10,7 +10,6 @@ mod pass;
 #[cfg(test)]
 mod tests;
 
-use std::cell::Cell;
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{Read, Seek, SeekFrom};
@@ -59,14 +58,11 @@ impl InputsJson {
         if set.entries == Some(0) {
             return Err(DataError::NoEntries);
         }
-        let at = Cell::new(0);
-        let mut index = Index::new(&at, needed(plan.endpoint.kind));
-        index.document(&input)?;
+        let index = Index::of(&input, needed(plan.endpoint.kind))?;
         if index.sessions.is_empty() {
             return Err(DataError::EmptyFile { path: input.name.clone() });
         }
-        let Index { mut bodies, sessions, streams, unknown, more_unknown, .. } = index;
-        bodies.push(at.get());
+        let Index { bodies, sessions, streams, unknown, more_unknown, .. } = index;
         let mut notes: Vec<String> = streams.note_for(plan.endpoint.streaming).into_iter().collect();
         if !unknown.is_empty() {
             let names: Vec<String> =

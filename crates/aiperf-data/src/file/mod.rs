@@ -28,6 +28,7 @@ mod source;
 mod starts;
 mod timeline;
 mod told;
+mod walk;
 
 use std::sync::Arc;
 

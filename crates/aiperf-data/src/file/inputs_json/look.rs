@@ -1,13 +1,12 @@
 //! A look at a file that may be such a document.
 
-use std::cell::Cell;
 use std::fmt;
+use std::io::BufReader;
 
 use aiperf_files::Input;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
-use super::pass::Counted;
 use crate::error::DataError;
 
 /// What the first JSON object of a file shows, without reading the file into memory.
@@ -27,8 +26,8 @@ impl Shown {
     /// Of `input`.
     pub(in crate::file) fn by(input: &Input) -> Result<Self, DataError> {
         let read = |source| DataError::Read { path: input.name.clone(), source };
-        let at = Cell::new(0);
-        let mut json = serde_json::Deserializer::from_reader(Counted::new(input, &at).map_err(read)?);
+        input.to_text().map_err(read)?;
+        let mut json = serde_json::Deserializer::from_reader(BufReader::new(&input.file));
         let mut shown = Self::default();
         // What is no JSON is told by the reader of the form.
         let _ = Look(&mut shown, 0).deserialize(&mut json);

@@ -65,7 +65,7 @@ fn what_is_wrong_is_told_by_its_place() {
         ("{\"data\":[]}", ": holds no rows"),
         (
             "{\"data\":[1]}",
-            ":1:11: not valid JSON: invalid type: integer `1`, expected an object with session_id and payloads as data[0]",
+            ":1:10: not valid JSON: expected an object with session_id and payloads as data[0]",
         ),
         (
             "{\"data\":[{\"payloads\":[{\"messages\":[]}]}]}",

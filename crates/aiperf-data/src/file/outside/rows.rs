@@ -1,19 +1,17 @@
 //! Files of entries, in whatever clothes: which one it is, its first entry, and all of them in order.
 
-use std::fmt;
-use std::io::{BufReader, Read, Seek, SeekFrom};
+use std::io::{Read, Seek, SeekFrom};
 use std::ops::ControlFlow;
 
 use aiperf_files::{BYTE_ORDER_MARK, Input};
-use serde::de::{Deserializer as _, Error as _, SeqAccess, Visitor};
 use serde_json::Value;
 
 use super::{Entry, tables};
 use crate::error::{DataError, RowProblem};
 use crate::file::lines;
 use crate::file::row::{self, Placed, shown};
+use crate::file::walk::Walk;
 
-const BUFFER: usize = 1 << 20;
 /// Bytes by which a file is told.
 const START: usize = 4096;
 
@@ -144,60 +142,27 @@ fn object(value: Value) -> Result<Entry, RowProblem> {
 
 /// Goes through one JSON list without keeping it.
 fn array(input: &Input, take: Take<'_>) -> Result<(), DataError> {
-    struct Elements<'a> {
-        input: &'a Input,
-        take: Take<'a>,
-        /// Why it was left before its end.
-        end: &'a mut Option<Result<(), DataError>>,
+    let mut walk = Walk::new(input)?;
+    if !walk.takes(b'[')? {
+        return Err(walk.unexpected("a list of objects"));
     }
-    impl<'de> Visitor<'de> for Elements<'_> {
-        type Value = ();
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a list of objects")
-        }
-
-        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-            let Self { input, take, end } = self;
-            let mut number = 0;
-            while let Some(value) = list.next_element::<Value>()? {
-                number += 1;
-                let entry = object(value).map_err(|problem| DataError::Entry {
-                    path: input.name.clone(),
-                    place: format!("element {number}"),
-                    problem,
-                });
-                match take(number, entry) {
-                    Ok(ControlFlow::Continue(())) => {}
-                    Ok(ControlFlow::Break(())) => *end = Some(Ok(())),
-                    Err(error) => *end = Some(Err(error)),
-                }
-                if end.is_some() {
-                    return Err(A::Error::custom("it is left"));
-                }
-            }
-            Ok(())
+    let (mut number, mut is_first) = (0, true);
+    while walk.item(&mut is_first)? {
+        number += 1;
+        let raw = walk.value()?;
+        let entry = serde_json::from_slice(raw.bytes).map_err(|error| raw.error(input, &error));
+        let entry = entry.and_then(|value| {
+            object(value).map_err(|problem| DataError::Entry {
+                path: input.name.clone(),
+                place: format!("element {number}"),
+                problem,
+            })
+        });
+        if take(number, entry)?.is_break() {
+            return Ok(());
         }
     }
-    input.to_text().map_err(|error| reading(input, error))?;
-    let mut json = serde_json::Deserializer::from_reader(BufReader::with_capacity(BUFFER, &input.file));
-    let mut end = None;
-    let elements = Elements { input, take, end: &mut end };
-    let read = json.deserialize_seq(elements);
-    if let Some(end) = end {
-        return end;
-    }
-    read.and_then(|()| json.end()).map_err(|error| {
-        if let Some(kind) = error.io_error_kind() {
-            return reading(input, kind.into());
-        }
-        let reason = if error.is_eof() {
-            "it ends in the middle; is the file cut off?".to_owned()
-        } else {
-            error.to_string()
-        };
-        DataError::Unreadable { path: input.name.clone(), form: "a JSON list", reason }
-    })
+    walk.end()
 }
 
 /// The file of `input` at a place.

@@ -314,15 +314,15 @@ fn files_that_are_broken_say_where() {
     );
     assert_eq!(
         refusal(chat, "a.json", "[{\"prompt\":\"a\"}, {\"pro"),
-        "a.json: cannot be read as a JSON list: it ends in the middle; is the file cut off?"
+        "a.json:1:22: the row ends in the middle of its JSON; is the file cut off?"
     );
     assert_eq!(
         refusal(chat, "a.json", "[{\"prompt\":\"a\"}\n {}]"),
-        "a.json: cannot be read as a JSON list: expected `,` or `]` at line 2 column 2"
+        "a.json:2:2: not valid JSON: expected `,` or `]`"
     );
     assert_eq!(
         refusal(chat, "a.json", "[{\"prompt\":\"a\"}] x"),
-        "a.json: cannot be read as a JSON list: trailing characters at line 1 column 18"
+        "a.json:1:18: not valid JSON: trailing characters"
     );
     assert_eq!(
         refusal(chat, "a.jsonl", "{\"prompt\":\"a\"}\n{\"prompt\""),
