@@ -1,10 +1,12 @@
 //! Recorded completions: which sessions there are, what is sent with their prompts, and when.
 
+use aiperf_core::conversation::{ContextMode, Conversation, Turn};
 use aiperf_core::plan::{BadRows, CompletionsPlan, DatasetPlan, FileFormat, PhaseKind};
 use serde_json::json;
 
 use super::*;
 use crate::toys::{self, context, plan};
+use crate::workload::{Visit, Workload};
 
 /// A trace of two sessions and a row of none, in no order. Times of the rows from the first, in milliseconds: 0, 100, 250, 400, 1000.
 fn trace() -> Vec<Value> {

@@ -4,7 +4,7 @@ use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use aiperf_core::conversation::TextGroup;
+use aiperf_core::conversation::{ContextMode, Conversation, TextGroup, Turn};
 use aiperf_core::plan::{CacheBustPlan, DatasetPlan, FileFormat, MarkerTarget};
 use serde_json::json;
 use tempfile::NamedTempFile;
@@ -12,6 +12,7 @@ use tempfile::NamedTempFile;
 use super::*;
 use crate::WorkloadKind;
 use crate::toys::{self, Cut, Toy, context, plan};
+use crate::workload::{Visit, Workload};
 
 fn file(bytes: impl AsRef<[u8]>) -> NamedTempFile {
     let mut file = NamedTempFile::new().expect("a temporary file");
