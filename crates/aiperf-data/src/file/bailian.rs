@@ -119,8 +119,10 @@ impl Links {
     /// The first `most` conversations, in the order in which their first rows stand in the file. `Err` with a row of one that has
     /// too many turns.
     pub(super) fn finish(self, most: Option<usize>) -> Result<Chats, (usize, RowProblem)> {
-        let (roots_of, strays, rings) = self.roots();
-        let doubled = self.doubled();
+        let by_chat = self.by_chat();
+        let (roots_of, strays, rings) = self.roots(&by_chat);
+        let doubled = self.doubled(&by_chat);
+        drop(by_chat);
         let mut number_of = vec![OPEN; self.chats.len()];
         let (mut roots, mut turns): (Vec<u32>, Vec<usize>) = (Vec::new(), Vec::new());
         let most = most.unwrap_or(usize::MAX);
@@ -162,10 +164,15 @@ impl Links {
         Ok(Chats { groups, roots, begins, strays, rings, doubled })
     }
 
-    /// How many rows have the chat of an earlier one, and which is the first of them.
-    fn doubled(&self) -> Option<(u64, usize)> {
+    /// The rows, by their chat.
+    fn by_chat(&self) -> Vec<u32> {
         let mut by_chat: Vec<u32> = (0..self.chats.len() as u32).collect();
         by_chat.sort_by_key(|row| self.chats[*row as usize]);
+        by_chat
+    }
+
+    /// How many rows have the chat of an earlier one, and which is the first of them.
+    fn doubled(&self, by_chat: &[u32]) -> Option<(u64, usize)> {
         let chat = |row: u32| self.chats[row as usize];
         let again = by_chat.windows(2).filter(|pair| chat(pair[0]) == chat(pair[1])).map(|pair| pair[1]);
         let first = again.clone().min()?;
@@ -173,9 +180,7 @@ impl Links {
     }
 
     /// The row of the root of each row, how many rows have a parent that is not there, and how many go in a ring.
-    fn roots(&self) -> (Vec<u32>, u64, u64) {
-        let mut by_chat: Vec<u32> = (0..self.chats.len() as u32).collect();
-        by_chat.sort_by_key(|row| self.chats[*row as usize]);
+    fn roots(&self, by_chat: &[u32]) -> (Vec<u32>, u64, u64) {
         // Of the rows of one chat the last says what it goes on with, as in AIPerf.
         let row_of = |chat: i64| {
             let behind = by_chat.partition_point(|row| self.chats[*row as usize] <= chat);

@@ -161,11 +161,12 @@ fn is_packed(path: &Path) -> bool {
     path.extension().is_some_and(|end| ["gz", "gzip", "zst", "zstd"].iter().any(|packed| end == *packed))
 }
 
-/// Refuses a file that is there packed too: sent twice it would be, and nobody can tell which of the two is meant.
+/// Refuses a file that is there packed too: sent twice it would be, and nobody can tell which of the two is meant. `files` are in
+/// order.
 pub(super) fn none_twice(files: &[PathBuf]) -> Result<(), DataError> {
     for packed in files.iter().filter(|path| is_packed(path)) {
-        if let Some(path) = files.iter().find(|path| **path == packed.with_extension("")) {
-            return Err(DataError::PackedBeside { path: path.clone(), packed: packed.clone() });
+        if let Ok(at) = files.binary_search(&packed.with_extension("")) {
+            return Err(DataError::PackedBeside { path: files[at].clone(), packed: packed.clone() });
         }
     }
     Ok(())

@@ -3,7 +3,6 @@
 //! The walk finds where values end and leaves it to the caller to parse them, so that the document goes through the fast reader of
 //! slices and not byte by byte through the reader of streams.
 
-use std::fs::File;
 use std::io::Read;
 
 use aiperf_files::Input;
@@ -17,7 +16,6 @@ const PIECE: usize = 1 << 18;
 /// Where a walk stands.
 pub(super) struct Walk<'a> {
     input: &'a Input,
-    file: &'a File,
     buffer: Vec<u8>,
     /// The next byte of the buffer.
     at: usize,
@@ -82,7 +80,6 @@ impl<'a> Walk<'a> {
         let start = input.to_text().map_err(|source| DataError::Read { path: input.name.clone(), source })?;
         Ok(Self {
             input,
-            file: &input.file,
             buffer: Vec::with_capacity(PIECE),
             at: 0,
             from: None,
@@ -108,7 +105,7 @@ impl<'a> Walk<'a> {
         self.from = self.from.map(|_| 0);
         // A value of any size is copied a bounded number of times.
         let more = self.piece.max(self.buffer.len()) as u64;
-        let read = Read::take(self.file, more).read_to_end(&mut self.buffer);
+        let read = Read::take(&self.input.file, more).read_to_end(&mut self.buffer);
         let read = read.map_err(|source| DataError::Read { path: self.input.name.clone(), source })?;
         self.ended = read == 0;
         Ok(read > 0)

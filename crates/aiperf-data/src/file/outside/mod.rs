@@ -145,7 +145,7 @@ pub(super) fn convert(
         cut: 0,
         without_system: 0,
     };
-    let mut reading = Reading { chosen: &chosen, form, skip, before: 0, last: 0, broken: (0, None) };
+    let mut reading = Reading { chosen: &chosen, form, skip, last: 0, broken: (0, None) };
     reading.each(&rows, &mut writer)?;
     if let (Some(public), Some(parts)) = (&set.public, parts) {
         let most = sessions(plan);
@@ -186,8 +186,7 @@ struct Reading<'a> {
     chosen: &'a Chosen,
     form: Form,
     skip: bool,
-    /// The last number of the files before.
-    before: u64,
+    /// The last number so far.
     last: u64,
     broken: (u64, Option<String>),
 }
@@ -195,9 +194,9 @@ struct Reading<'a> {
 impl Reading<'_> {
     fn each(&mut self, rows: &Rows<'_>, writer: &mut Writer<'_>) -> Result<(), DataError> {
         let chosen = self.chosen;
-        self.before = self.last;
+        let before = self.last;
         rows.each(&chosen.columns(), &mut |number, entry| {
-            self.last = self.before + number;
+            self.last = before + number;
             let talk = entry.and_then(|entry| {
                 let output = chosen.output(&entry);
                 let talk = chosen.talk(self.form, entry, output.as_ref().copied().unwrap_or(None));

@@ -60,50 +60,19 @@ struct Pages {
 }
 
 impl Pages {
-    fn unpacked(&self, page: Page) -> Result<Page> {
-        Ok(match page {
-            Page::DataPage {
-                buf,
-                num_values,
-                encoding,
-                def_level_encoding,
-                rep_level_encoding,
-                statistics,
-            } => Page::DataPage {
-                buf: self.unpack(&buf, 0)?.into(),
-                num_values,
-                encoding,
-                def_level_encoding,
-                rep_level_encoding,
-                statistics,
-            },
-            Page::DictionaryPage { buf, num_values, encoding, is_sorted } => {
-                Page::DictionaryPage { buf: self.unpack(&buf, 0)?.into(), num_values, encoding, is_sorted }
-            }
-            Page::DataPageV2 {
-                buf,
-                num_values,
-                encoding,
-                num_nulls,
-                num_rows,
-                def_levels_byte_len,
-                rep_levels_byte_len,
-                is_compressed: true,
-                statistics,
-            } => Page::DataPageV2 {
+    fn unpacked(&self, mut page: Page) -> Result<Page> {
+        let (bytes, plain) = match &mut page {
+            Page::DataPage { buf, .. } | Page::DictionaryPage { buf, .. } => (buf, 0),
+            Page::DataPageV2 { buf, is_compressed, def_levels_byte_len, rep_levels_byte_len, .. } => {
+                if !std::mem::take(is_compressed) {
+                    return Ok(page);
+                }
                 // Its levels are never packed.
-                buf: self.unpack(&buf, (def_levels_byte_len + rep_levels_byte_len) as usize)?.into(),
-                num_values,
-                encoding,
-                num_nulls,
-                num_rows,
-                def_levels_byte_len,
-                rep_levels_byte_len,
-                is_compressed: false,
-                statistics,
-            },
-            page @ Page::DataPageV2 { .. } => page,
-        })
+                (buf, (*def_levels_byte_len + *rep_levels_byte_len) as usize)
+            }
+        };
+        *bytes = self.unpack(bytes, plain)?.into();
+        Ok(page)
     }
 
     /// The first `plain` bytes of `page` as they are, and what stands behind them unpacked.
