@@ -6,7 +6,8 @@ use aiperf_tokens::{COMPANION_FILES, HubCache, HubName, VOCABULARY_FILES};
 
 use crate::Teller;
 use crate::error::HubError;
-use crate::hub::{Hub, size};
+use crate::hub::Hub;
+use crate::progress::size;
 use crate::settings::Settings;
 use crate::store::Store;
 

@@ -13,6 +13,7 @@ use serde::Deserialize;
 use crate::draft::Draft;
 use crate::error::HubError;
 use crate::http::{Answer, Facts, Http, Reading, Sink, Trouble};
+use crate::progress::{Progress, size};
 use crate::retry;
 use crate::settings::Settings;
 use crate::{Said, Teller};
@@ -25,9 +26,6 @@ const FILE: usize = 512 << 20;
 const HITS: usize = 50;
 /// Models that are told when several may be meant.
 const TOLD: usize = 5;
-/// Longest silence about a file that is on its way, in lines and where one line is drawn over itself.
-const TELL_EVERY: Duration = Duration::from_secs(5);
-const DRAW_EVERY: Duration = Duration::from_millis(200);
 /// Characters of a name that came from the hub.
 const NAME: usize = 200;
 
@@ -423,39 +421,6 @@ fn passing(answer: &Answer) -> String {
     detail
 }
 
-/// What a file's way is told by.
-struct Progress<'a> {
-    file: Option<&'a str>,
-    told: Instant,
-    every: Duration,
-}
-
-impl<'a> Progress<'a> {
-    fn new(file: Option<&'a str>, is_drawn: bool) -> Self {
-        Self { file, told: Instant::now(), every: if is_drawn { DRAW_EVERY } else { TELL_EVERY } }
-    }
-
-    /// A line when it is time for one.
-    fn line(&mut self, received: u64, total: Option<u64>, now: Instant) -> Option<String> {
-        let file = self.file?;
-        if now.saturating_duration_since(self.told) < self.every {
-            return None;
-        }
-        self.told = now;
-        let of = total.map(|total| format!(" of {}", size(total))).unwrap_or_default();
-        Some(format!("  {file}: {}{of} so far", size(received)))
-    }
-}
-
-/// A size as people read it.
-pub(crate) fn size(bytes: u64) -> String {
-    match bytes {
-        0..1_000 => format!("{bytes} bytes"),
-        1_000..100_000 => format!("{:.1} kB", bytes as f64 / 1e3),
-        _ => format!("{:.1} MB", bytes as f64 / 1e6),
-    }
-}
-
 /// What a search comes to.
 #[derive(Debug, PartialEq, Eq)]
 enum Choice {
@@ -591,23 +556,5 @@ mod tests {
     fn text_in_an_address_is_escaped() {
         assert_eq!(escaped("refs/pr/3"), "refs%2Fpr%2F3");
         assert_eq!(escaped("a-b_c.d~e&f=ü"), "a-b_c.d~e%26f%3D%C3%BC");
-    }
-
-    #[test]
-    fn a_long_way_is_told_of_now_and_then() {
-        let start = Instant::now();
-        // Where it can be drawn over itself, it moves.
-        assert!(Progress::new(None, true).every * 10 < Progress::new(None, false).every);
-        let mut progress = Progress { file: Some("tokenizer.json"), told: start, every: TELL_EVERY };
-        assert_eq!(progress.line(1, None, start), None);
-        let later = start + TELL_EVERY;
-        let line = progress.line(4_200_000, Some(11_400_000), later).expect("it is time");
-        assert_eq!(line, "  tokenizer.json: 4.2 MB of 11.4 MB so far");
-        assert_eq!(progress.line(5_000_000, None, later), None);
-        assert_eq!(
-            progress.line(900, None, later + TELL_EVERY).expect("it is time"),
-            "  tokenizer.json: 900 bytes so far"
-        );
-        assert_eq!(Progress { file: None, told: start, every: TELL_EVERY }.line(1, None, later), None);
     }
 }

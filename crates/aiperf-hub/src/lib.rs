@@ -10,6 +10,7 @@
 //! - `http`: one answer for one address, redirects followed; the token is shown to the hub's own host alone.
 //! - `retry`: how long to wait before asking again.
 //! - `hub`: what the hub is asked, and what its answers mean.
+//! - `progress`: how far a file has come.
 //! - `store`: files into the cache, each whole or not at all.
 //! - `draft`: a file on its way, taken up again after a break.
 //! - `fetch`: all of it in order, for a tokenizer.
@@ -21,6 +22,7 @@ mod error;
 mod fetch;
 mod http;
 mod hub;
+mod progress;
 mod retry;
 mod settings;
 mod store;

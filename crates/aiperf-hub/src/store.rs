@@ -6,8 +6,8 @@
 //! models--OWNER--NAME/refs/REVISION                 the commit of a branch or tag, without a line end
 //! ```
 //!
-//! Data sets are in `datasets--OWNER--NAME`. Each of the three is made under a name of its own beside its place and then moved there, so that other processes, which may
-//! be doing the same, see it whole or not at all.
+//! Data sets are in `datasets--OWNER--NAME`. Each of the three is made under a name of its own beside its place and then moved
+//! there, so that other processes, which may be doing the same, see it whole or not at all.
 
 use std::fs::{self, OpenOptions};
 use std::hash::{BuildHasher as _, Hasher as _};

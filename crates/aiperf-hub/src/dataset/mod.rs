@@ -18,14 +18,15 @@ use aiperf_tokens::HubCache;
 use self::choose::{Wanted, by_names, by_page, end, is_inside};
 use self::here::{Found, Places, holds_no, listed};
 use self::listing::Listing;
-use crate::Download;
 use crate::draft::Draft;
 use crate::error::{HubError, PartName};
 use crate::fetch::waited_for;
 use crate::http::Facts;
-use crate::hub::{Hub, Listed, is_name, size};
+use crate::hub::{Hub, Listed, is_name};
+use crate::progress::size;
 use crate::settings::Settings;
 use crate::store::Store;
+use crate::{Download, Teller};
 
 /// The branch that is fetched.
 const MAIN: &str = "main";
@@ -89,7 +90,10 @@ impl<'a> DatasetFiles<'a> {
         let places = Places::of(plan.set, &cache);
         let wanted = Wanted { set: plan.set, subset: plan.subset.as_deref() };
         let settings = Settings::from_env(env)?;
-        let may_fetch = matches!(download, Download::WhenMissing(_)) && settings.offline_sets.is_none();
+        let teller = match download {
+            Download::WhenMissing(teller) if settings.offline_sets.is_none() => Some(teller),
+            _ => None,
+        };
         let (parts, source) = match places.find(wanted)? {
             Found::Files(parts, listing) => {
                 let is_whole = parts.iter().all(|part| part.path.is_some());
@@ -98,24 +102,27 @@ impl<'a> DatasetFiles<'a> {
                         let note = listing::place(folder, wanted);
                         (parts, Source::Hub { repo, listing, store: Store::new(folder.clone()), note })
                     }
-                    _ if is_whole || !may_fetch => (parts, Source::Nowhere),
-                    _ => ask(&places, wanted, &settings, download)?,
+                    _ => match teller.filter(|_| !is_whole) {
+                        Some(teller) => ask(&places, wanted, &settings, teller)?,
+                        None => (parts, Source::Nowhere),
+                    },
                 }
             }
-            Found::Others { snapshot, problem } if !may_fetch => {
-                return Err(HubError::Lacks { path: snapshot, problem });
-            }
-            Found::Others { .. } => ask(&places, wanted, &settings, download)?,
-            Found::Nothing => {
-                let (set, looked, how) = (plan.set.name, places.told(), places.how());
-                match (&download, settings.offline_sets) {
-                    (Download::Never, _) => return Err(HubError::Absent { set, looked, how }),
-                    (Download::WhenMissing(_), Some(variable)) => {
-                        return Err(HubError::AbsentOffline { set, looked, variable, how });
-                    }
-                    (Download::WhenMissing(_), None) => ask(&places, wanted, &settings, download)?,
+            missing => match (teller, missing) {
+                (Some(teller), _) => ask(&places, wanted, &settings, teller)?,
+                (None, Found::Others { snapshot, problem }) => {
+                    return Err(HubError::Lacks { path: snapshot, problem });
                 }
-            }
+                (None, _) => {
+                    let (set, looked, how) = (plan.set.name, places.told(), places.how());
+                    return Err(match (download, settings.offline_sets) {
+                        (Download::WhenMissing(_), Some(variable)) => {
+                            HubError::AbsentOffline { set, looked, variable, how }
+                        }
+                        _ => HubError::Absent { set, looked, how },
+                    });
+                }
+            },
         };
         let folder = places.folder.clone().unwrap_or_else(|| places.kept().to_owned());
         let mut files = Self { set: plan.set, parts, source, folder, settings, download };
@@ -183,12 +190,9 @@ fn ask(
     places: &Places,
     wanted: Wanted<'_>,
     settings: &Settings,
-    download: Download<'_>,
+    teller: Teller<'_>,
 ) -> Result<(Vec<Part>, Source), HubError> {
     let set = wanted.set;
-    let Download::WhenMissing(teller) = download else {
-        return Err(HubError::Absent { set: set.name, looked: places.told(), how: places.how() });
-    };
     let mut hub = Hub::new(settings.clone(), teller);
     let Some(repo) = set.repo() else {
         let PublicSource::File { url, file, .. } = set.source else {
@@ -321,7 +325,7 @@ mod tests {
     use aiperf_sim::scripted::{Reply, Script};
 
     use super::*;
-    use crate::{Said, Teller};
+    use crate::Said;
 
     fn answer(status: &str, headers: &str, body: &str) -> Reply {
         Reply::new()
