@@ -1,6 +1,6 @@
 //! Tokenizers fetched from a hub: a scripted one, by the variables of the hub's own tools.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Barrier, Mutex};
 
 use aiperf_sim::scripted::{Reply, Script, ScriptedServer, SeenRequest};
@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::bad_servers::tls::{Identity, identity, tls_server_with};
+use crate::scripted_hub::{answer, cached, missing, paths};
 use crate::support::{Done, Run, sim, tree, url};
 
 const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
@@ -49,18 +50,6 @@ fn files() -> Vec<File> {
 
 fn sha256(bytes: &[u8]) -> String {
     format!("{:x}", Sha256::digest(bytes))
-}
-
-/// An answer with headers.
-fn answer(status: &str, headers: &[(&str, &str)], body: &[u8]) -> Reply {
-    let lines: Vec<String> = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
-    let head = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n{}\r\n", body.len(), lines.concat());
-    Reply::new().send([head.as_bytes(), body].concat())
-}
-
-/// A hub's word for what it has not.
-fn missing(code: &str) -> Reply {
-    answer("404 Not Found", &[("X-Error-Code", code)], b"")
 }
 
 /// Where large files lie.
@@ -135,23 +124,6 @@ fn fetching(name: &str, hub: &ScriptedServer) -> Run {
         .arg(name)
         .env("HF_ENDPOINT", &hub.url())
         .env("HF_HUB_CACHE", "cache")
-}
-
-fn paths(server: &ScriptedServer) -> Vec<String> {
-    server.requests().into_iter().map(|request| request.path).collect()
-}
-
-/// What is in the cache that is no folder, links with their targets.
-fn cached(done: &Done) -> Vec<String> {
-    let cache = done.home.path().join("cache");
-    if !cache.exists() {
-        return Vec::new();
-    }
-    let shown = |path: &PathBuf| match std::fs::read_link(cache.join(path)) {
-        Ok(target) => format!("{} -> {}", path.display(), target.display()),
-        Err(_) => path.display().to_string(),
-    };
-    tree(&cache).iter().filter(|path| !cache.join(path).is_dir()).map(shown).collect()
 }
 
 /// Demands that nothing of what a run said or wrote holds the token.

@@ -40,6 +40,7 @@ mod regressions;
 mod rendered;
 mod replays;
 mod scores;
+mod scripted_hub;
 mod sessions;
 mod slices;
 mod support;

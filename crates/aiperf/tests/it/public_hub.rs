@@ -7,6 +7,7 @@ use aiperf_sim::scripted::{Reply, Script, ScriptedServer, SeenRequest};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
+use crate::scripted_hub::{answer, cached, missing, paths};
 use crate::support::{Done, Run, Tally, sim, tree, url};
 
 const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
@@ -34,16 +35,6 @@ fn rows(name: &str, texts: &[&str]) -> Vec<u8> {
 fn prompts(done: &Done) -> Vec<String> {
     let text = |body: &Value| body["messages"][0]["content"].as_str().expect("a text").to_owned();
     done.inputs().iter().map(text).collect()
-}
-
-fn answer(status: &str, headers: &[(&str, &str)], body: &[u8]) -> Reply {
-    let lines: Vec<String> = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
-    let head = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n{}\r\n", body.len(), lines.concat());
-    Reply::new().send([head.as_bytes(), body].concat())
-}
-
-fn missing(code: &str) -> Reply {
-    answer("404 Not Found", &[("X-Error-Code", code)], b"")
 }
 
 /// A file of a data set: its path, its bytes. Its ETag is its path with `-` for `/`.
@@ -78,23 +69,6 @@ fn serve(request: &SeenRequest, repo: &str, files: &[File], page: &Value) -> Rep
 
 fn hub_of(repo: &'static str, files: Vec<File>, page: Value) -> ScriptedServer {
     Script::by_request(move |request| serve(request, repo, &files, &page)).start().expect("it listens")
-}
-
-fn paths(server: &ScriptedServer) -> Vec<String> {
-    server.requests().into_iter().map(|request| request.path).collect()
-}
-
-/// What is in the cache that is no folder, links with their targets.
-fn cached(done: &Done) -> Vec<String> {
-    let cache = done.home.path().join("cache");
-    if !cache.exists() {
-        return Vec::new();
-    }
-    let shown = |path: &std::path::PathBuf| match std::fs::read_link(cache.join(path)) {
-        Ok(target) => format!("{} -> {}", path.display(), target.display()),
-        Err(_) => path.display().to_string(),
-    };
-    tree(&cache).iter().filter(|path| !cache.join(path).is_dir()).map(shown).collect()
 }
 
 fn math() -> ScriptedServer {
