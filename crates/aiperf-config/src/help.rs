@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn help_lists_every_option_and_no_other() {
         let help = profile_command().render_long_help().to_string();
-        let words: Vec<&str> = help.split([' ', '\n', ',', ']', '[', '.']).collect();
+        let words: Vec<&str> = help.split([' ', '\n', ',', ';', ']', '[', '.']).collect();
         for row in OPTIONS {
             for flag in row.flags {
                 assert!(words.contains(&format!("--{flag}").as_str()), "--{flag}");
@@ -101,6 +101,9 @@ mod tests {
             if let Some(env) = row.env() {
                 assert!(help.contains(&env), "{env}");
             }
+        }
+        for set in aiperf_core::plan::PUBLIC {
+            assert!(words.contains(&set.name), "{}", set.name);
         }
         for flag in aiperf::flags().flatten().filter(|f| f.starts_with("--") && !aiperf::is_accepted(f)) {
             assert!(!words.contains(&flag), "{flag} is refused and stands in the help");

@@ -321,7 +321,8 @@ options! {
         "File of your own prompts: JSONL, or a JSON list, CSV or Parquet; any of them packed with gzip or zstd. `-` is standard input.");
     PublicDataset(&["public-dataset"], "dataset.dataset", Kind::Text, Default::Absent, Group::Dataset,
         "A data set that others publish, by AIPerf's name: sharegpt, aimo, aimo_aime, aimo_numina_cot, aimo_numina_1_5, instruct_coder, \
-         blazedit_5k, blazedit_10k, spec_bench, spec_al_gsm8k, spec_al_math500, spec_al_humaneval, spec_al_mbpp or spec_al_mtbench. It is \
+         blazedit_5k, blazedit_10k, spec_bench, spec_al_gsm8k, spec_al_math500, spec_al_humaneval, spec_al_mbpp, spec_al_mtbench; with \
+         images or videos mmstar, mmvu, vision_arena, llava_onevision; with speech librispeech, voxpopuli, gigaspeech, ami, spgispeech. It is \
          taken from .cache/aiperf/datasets, from the hub's cache, or from --input-file; --dataset-download fetches one that is not there.");
     DatasetDownload(&["dataset-download"], "dataset.download", Kind::Bool, Default::Is("false"), Group::Dataset,
         "Fetch a public data set that is not here from the hub into the hub's cache, as far as the run needs its files. HF_ENDPOINT, \
