@@ -239,7 +239,7 @@ options! {
     Corpus(&["prompt-corpus"], "dataset.prompts.corpus", Kind::Choice { words: &["sonnet", "coding", "random"], later: &[] },
         Default::Is("sonnet"), Group::Dataset,
         "What synthetic prompts are made of: words of sonnets; code, logs and talk about them; or tokens of the vocabulary one \
-         after the other.");
+         after the other. Of a trace whose rows give lengths: the first two.");
     CorpusStyle(&["random-corpus-style"], "dataset.prompts.random_corpus_style",
         Kind::Choice { words: &["vllm", "sglang", "sglang_strict"], later: &[] }, Default::Is("vllm"), Group::Dataset,
         "Whose random prompts and range ratio are meant: those of vllm bench serve, of SGLang with lengths corrected as AIPerf \

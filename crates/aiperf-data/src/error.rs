@@ -313,6 +313,18 @@ pub enum DataError {
         /// The file.
         path: PathBuf,
     },
+    /// A corpus for a form that brings its texts.
+    #[error(
+        "--prompt-corpus is for traces whose rows give lengths, and {} is read as {form}: its prompts are sent as they are; drop one \
+         of the two",
+        path.display()
+    )]
+    NoCorpus {
+        /// The file.
+        path: PathBuf,
+        /// Its form.
+        form: &'static str,
+    },
     /// Tokens of a block for a form without blocks.
     #[error("--isl-block-size is for traces with blocks, and {} is read as {form}; drop it", path.display())]
     NoBlockSize {

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use aiperf_core::plan::{
-    ArtifactsPlan, BadRows, ColumnsPlan, CompletionsPlan, CorpusPlan, DatasetPlan, EndpointKind,
-    EndpointPlan, ExportLevel, FileFormat, FilePlan, LogLevel, ModelSelection, OnTurnError, Plan, ReplayPlan,
-    RuntimePlan, Sampling, Ui, VerifyLengths,
+    ArtifactsPlan, BadRows, ColumnsPlan, CompletionsPlan, DatasetPlan, EndpointKind, EndpointPlan,
+    ExportLevel, FileFormat, FilePlan, LogLevel, ModelSelection, OnTurnError, Plan, ReplayPlan, RuntimePlan,
+    Sampling, Ui, VerifyLengths,
 };
 use aiperf_core::url::BaseUrl;
 use aiperf_tokens::{ChatTemplate, TemplateClock, Tokenizer};
@@ -147,7 +147,7 @@ pub(crate) fn file(path: &Path, format: FileFormat) -> FilePlan {
         path: path.to_owned(),
         format,
         osl: None,
-        corpus: CorpusPlan::Sonnet,
+        corpus: None,
         block: None,
         entries: None,
         draws: 100,

@@ -272,7 +272,7 @@ impl Resolver<'_> {
         let format = self.file_format();
         for id in SYNTHETIC {
             // Texts of a trace are cut from a corpus too.
-            if *id == Id::Corpus && format.gives_lengths() {
+            if *id == Id::Corpus && (format.gives_lengths() || format == FileFormat::Detect) {
                 continue;
             }
             // And the texts of a pool may be drawn several at a time.
@@ -285,8 +285,10 @@ impl Resolver<'_> {
                 "the prompts of a file are sent as they are; drop one of the two",
             );
         }
-        if format.gives_lengths() && self.corpus() == CorpusPlan::Random {
-            let allowed = "sonnet or coding: random tokens have no words by which equal blocks stay equal";
+        let corpus = self.settings.has(Id::Corpus).then(|| self.corpus());
+        if corpus == Some(CorpusPlan::Random) && (format.gives_lengths() || format == FileFormat::Detect) {
+            let allowed =
+                "for a trace sonnet or coding: random tokens have no words by which equal blocks stay equal";
             self.bad(Id::Corpus, "'random'".to_owned(), allowed);
         }
         if !matches!(format, FileFormat::Mooncake | FileFormat::Bailian | FileFormat::Detect) {
@@ -305,7 +307,7 @@ impl Resolver<'_> {
             path,
             format,
             osl,
-            corpus: self.corpus(),
+            corpus,
             block: self.settings.int(Id::BlockSize).map(|n| n as usize),
             entries: self.file_entries().map(|n| usize::try_from(n).unwrap_or(usize::MAX)),
             draws: usize::try_from(self.synthetic_entries().unwrap_or(DEFAULT_ENTRIES))

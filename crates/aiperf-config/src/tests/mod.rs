@@ -467,7 +467,7 @@ fn a_file_of_prompts_excludes_what_makes_prompts() {
     );
     assert_eq!(dataset.osl, Some(LengthPlan::normal(9.0, 0.0)));
     assert!(good(&format!("-m m --input-file {path} --use-server-token-count")).plan.tokenizer.is_none());
-    let errors = wrong(&format!("-m m --input-file {path} --isl 4 --isl-stddev 2 --prompt-corpus sonnet"));
+    let errors = wrong(&format!("-m m --input-file {path} --isl 4 --isl-stddev 2 --batch-size 3"));
     assert_eq!(errors.len(), 3, "{errors:?}");
     assert_eq!(
         errors[0],

@@ -13,8 +13,8 @@ pub struct FilePlan {
     pub format: FileFormat,
     /// Output length for rows that give none.
     pub osl: Option<LengthPlan>,
-    /// What texts are cut from for rows that give a length in the place of a text.
-    pub corpus: CorpusPlan,
+    /// What texts are cut from for rows that give a length in the place of a text; `None` is sonnet.
+    pub corpus: Option<CorpusPlan>,
     /// Tokens of a block of such rows; `None` is what the form has.
     pub block: Option<usize>,
     /// Most conversations taken from it; `None` takes all.

@@ -111,6 +111,7 @@ fn check_around(plan: &Plan, set: &FilePlan, form: &'static str) -> Result<(), D
         (set.completions.omits_blocks.is_some(), "--omit-kv-hints"),
         (set.bad_rows == BadRows::Skip && form == "inputs_json", "--on-bad-row skip"),
         (set.osl.is_some(), "the output length (--osl)"),
+        (set.corpus.is_some(), "the corpus of its prompts (--prompt-corpus)"),
         (plan.system_prompt.is_some(), "the system prompt"),
         (plan.cache_bust.is_some(), "the marker of --cache-bust"),
         (!plan.endpoint.extra.is_empty(), "--extra-inputs"),

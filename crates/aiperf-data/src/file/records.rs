@@ -11,7 +11,7 @@ mod sent;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use aiperf_core::plan::{EndpointKind, FilePlan, LengthPlan, Pacing, PhasePlan, Plan, TurnTimes};
+use aiperf_core::plan::{CorpusPlan, EndpointKind, FilePlan, LengthPlan, Pacing, PhasePlan, Plan, TurnTimes};
 use aiperf_files::Input;
 use aiperf_rng::{Key, Stream};
 use aiperf_tokens::Tokenizer;
@@ -304,7 +304,7 @@ impl RecordFile {
         let texts = lengths
             .map(|LengthsSeen { block, scope }| -> Result<Lengths, DataError> {
                 let tokenizer = tokenizer.ok_or(DataError::NoTokenizerForTrace)?;
-                let texts = BlockTexts::new(set.corpus, plan.seed, tokenizer);
+                let texts = BlockTexts::new(set.corpus.unwrap_or(CorpusPlan::Sonnet), plan.seed, tokenizer);
                 Ok(Lengths { texts, scope, block, is_bare: !plan.chat_template })
             })
             .transpose()?;

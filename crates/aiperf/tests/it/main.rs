@@ -19,6 +19,7 @@ mod explain;
 mod files;
 mod formats;
 mod generate;
+mod goldens;
 mod goodput;
 mod hooks;
 mod hub;

@@ -45,6 +45,33 @@ fn a_trace_is_sent_at_its_times_with_its_lengths() {
 }
 
 #[test]
+fn texts_of_a_trace_that_was_found_out_are_cut_from_the_corpus_of_the_user() {
+    let texts = |more: &str| {
+        let done = Run::unseeded("http://127.0.0.1:9")
+            .args("--input-file t.jsonl --isl-block-size 16 --random-seed 1 --dry-run")
+            .args(more)
+            .file("t.jsonl", trace())
+            .run()
+            .expect_exit(0);
+        done.json("dry_run_inputs.json")["data"].clone()
+    };
+    let (sonnet, coding) = (texts(""), texts("--prompt-corpus coding"));
+    assert_eq!(sonnet, texts("--prompt-corpus sonnet"));
+    assert_ne!(sonnet, coding);
+    let run = |file: &str, more: &str| {
+        Run::unseeded("http://127.0.0.1:9")
+            .args("--input-file t.jsonl --dry-run")
+            .args(more)
+            .file("t.jsonl", file)
+            .run()
+            .expect_exit(2)
+    };
+    run(&trace(), "--prompt-corpus random").says(&["--prompt-corpus: found 'random'", "sonnet or coding"]);
+    run("{\"text\": \"hi\"}\n", "--prompt-corpus coding")
+        .says(&["--prompt-corpus is for traces", "read as single_turn"]);
+}
+
+#[test]
 fn times_of_a_trace_and_a_rate_exclude_each_other() {
     let server = scripted(vec![Reply::chat("reply", 1, 1)]);
     let run = |more: &str| {

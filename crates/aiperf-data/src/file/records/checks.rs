@@ -54,8 +54,11 @@ pub(super) fn check_shape(set: &FilePlan, form: Form) -> Result<(), DataError> {
     if set.replay.session_share < 1.0 && matches!(form, Form::Bailian { .. } | Form::RandomPool) {
         return Err(DataError::NoSessions { path: path(), form: form_name });
     }
-    if set.block.is_some() && form.block().is_none() {
+    if set.block.is_some() && !matches!(form, Form::Mooncake { .. } | Form::Bailian { .. }) {
         return Err(DataError::NoBlockSize { path: path(), form: form_name });
+    }
+    if set.corpus.is_some() && form.block().is_none() {
+        return Err(DataError::NoCorpus { path: path(), form: form_name });
     }
     if roots > 1 && matches!(form, Form::Bailian { .. }) {
         return Err(DataError::TornChats { path: path() });

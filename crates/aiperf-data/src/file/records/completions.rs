@@ -1,7 +1,7 @@
 //! Recorded completions: which sessions there are, what is sent with their prompts, and when.
 
 use aiperf_core::conversation::{ContextMode, Conversation, Turn};
-use aiperf_core::plan::{BadRows, CompletionsPlan, DatasetPlan, FileFormat, PhaseKind};
+use aiperf_core::plan::{BadRows, CompletionsPlan, CorpusPlan, DatasetPlan, FileFormat, PhaseKind};
 use serde_json::json;
 
 use super::*;
@@ -247,6 +247,11 @@ fn what_cannot_be_is_refused() {
     assert_eq!(
         refused(|_, set| set.block = Some(16)),
         "--isl-block-size is for traces with blocks, and t.jsonl is read as baseten_trace; drop it"
+    );
+    assert_eq!(
+        refused(|_, set| set.corpus = Some(CorpusPlan::Coding)),
+        "--prompt-corpus is for traces whose rows give lengths, and t.jsonl is read as baseten_trace: its prompts are sent as they \
+         are; drop one of the two"
     );
     let fine = opened(&lines(&trace()), |plan, set| {
         plan.endpoint.extra.insert("block_size".into(), 3.into());
