@@ -57,6 +57,41 @@ COMPLETIONS = PACKED + (
     "FnImoAdJHBUAFQAVAgA8KQYZJgAMAAAAJgAcFQIZJQYAGRgKYmxvY2tfc2l6ZRUEFgwWWhZiJpIISRwVABUAFQIAPCkGGSYCCgAAABaECxYMJggW7AgAKCBwYXJxdWV0LWNwcC1hcnJvdyB2ZXJzaW9uIDI2LjAu"
     "MRmMHAAAHAAAHAAAHAAAHAAAHAAAHAAAHAAAAAoDAABQQVIx"
 )
+# Public data sets: what the hub would give. This program finds the files in the hub's cache; AIPerf asks the package `datasets`, in whose place a module reads the same.
+HUB = "hub/datasets--%s/snapshots/0123456789abcdef0123456789abcdef01234567/%s.jsonl"
+ASKS_HUB = """import json, os
+def load_dataset(repo, name=None, split=None, **_):
+    path = os.path.join(%r %% (repo.replace("/", "--"), "/".join(filter(None, [name, split]))))
+    with open(path, encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+""" % HUB
+WORDS = ["Where does the river turn?", "  Who carries the light, and why?\nSay it in one line.  ", "How many stones has the bridge: 3, 5 or 7? Naïve counting — 東京.", "What is below?"]
+
+
+def lines(rows):
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+def column(name, **more):
+    """Prompts in one column, one of them blank."""
+    return [dict({name: words, "solution": "none"}, **more) for words in [*WORDS[:2], "   ", *WORDS[2:]]]
+
+
+def public(name, repo, file, rows, options="--request-count 4 --concurrency 1", **more):
+    files = {HUB % (repo.replace("/", "--"), file): lines(rows), "site/datasets.py": ASKS_HUB}
+    return case("--streaming --export-level raw --public-dataset %s %s" % (name, options), lengths=False, texts="exact", files=files, **more)
+
+
+TALKS = [
+    {"conversations": [{"from": who, "value": words} for who, words in talk]}
+    for talk in [
+        [("human", "Where does the river turn, and why does it turn there?"), ("gpt", "It turns at the stone bridge, since the rock is hard there.")],
+        [("human", "hi"), ("gpt", "hello")],
+        [("gpt", "I speak first, and that is not how it goes."), ("human", "Who carries the light over the bridge at night?"),
+         ("gpt", "The keeper of the bridge does, each night."), ("human", "And what is his name, if he has one?"), ("gpt", "Nobody has asked him for it yet.")],
+        [("human", "What is below the water, deep down in the dark?"), ("gpt", "Stones, and more water below the stones.")],
+    ]
+]
 POOL = '{"text": "The one question of the pool by the river."}\n'
 QUERY = '{"texts": [{"name": "query", "contents": ["Where is river %d?"]}, {"name": "passages", "contents": ["By the bridge.", "In the sea."]}]}\n'
 QUERIES = "".join(QUERY % i for i in range(4))
@@ -231,6 +266,36 @@ CASES = {
             "pools/query.jsonl": '{"text": "Where is the river?"}\n',
             "pools/passages.jsonl": '{"texts": ["By the bridge.", "In the sea."]}\n',
         },
+    ),
+    # Public data sets.
+    "public_sharegpt": case(
+        "--streaming --export-level raw --public-dataset sharegpt --request-count 3 --concurrency 1",
+        lengths=False,
+        texts="exact",
+        files={".cache/aiperf/datasets/ShareGPT_V3_unfiltered_cleaned_split.json": json.dumps(TALKS)},
+    ),
+    "public_spec_bench": case(
+        "--streaming --export-level raw --public-dataset spec_bench --osl 6 --request-count 3 --concurrency 1",
+        lengths=False,
+        texts="exact",
+        files={".cache/aiperf/datasets/spec_bench.jsonl": lines(
+            {"question_id": i, "category": "writing", "turns": [words, "And then?"]} for i, words in enumerate(WORDS)
+        )},
+    ),
+    "public_aimo": public("aimo", "AI-MO/NuminaMath-TIR", "train", column("problem")),
+    "public_gsm8k": public("spec_al_gsm8k", "openai/gsm8k", "main/test", column("question"), "--osl 7 --request-count 4 --concurrency 1"),
+    "public_math500": public("spec_al_math500", "HuggingFaceH4/MATH-500", "test", column("problem")),
+    "public_humaneval": public("spec_al_humaneval", "openai/openai_humaneval", "test", column("prompt")),
+    "public_mbpp": public("spec_al_mbpp", "google-research-datasets/mbpp", "full/test", column("text")),
+    "public_instruct_coder": public("instruct_coder", "likaixin/InstructCoder", "train", column("instruction", input="def f(): pass")),
+    "public_blazedit": public("blazedit_5k", "vdaita/edit_5k_char", "train", column("change_request", code="def f():\n    return 1\n"), "--request-count 5 --concurrency 1"),
+    "public_mtbench": public(
+        "spec_al_mtbench", "HuggingFaceH4/mt_bench_prompts", "train",
+        [{"prompt": [WORDS[0], "And further down?"], "category": "writing"}, {"prompt": [WORDS[3], "And above?"], "category": "roleplay"}],
+    ),
+    "public_mmvu": public(
+        "mmvu", "yale-nlp/MMVU", "validation",
+        [{"question": words, "choices": {"A": "the first", "B": "", "C": "the third"}, "video": "https://example.com/%d.mp4" % i} for i, words in enumerate(WORDS)],
     ),
     # Options.
     "extra_inputs": case("--streaming --extra-inputs temperature:0.7 --extra-inputs top_p:1 --extra-inputs ignore_eos:true --extra-inputs stop:null " + TEN),

@@ -153,7 +153,7 @@ EXPECTED = [
     ],
     *[
         (names, "records/session_num", "", "the number of the session, not of the request")
-        for names in ("turns*", "sticky_sessions", "user_centric", "file_sessions", "file_turns", "inputs_json", "baseten*")
+        for names in ("turns*", "sticky_sessions", "user_centric", "file_sessions", "file_turns", "inputs_json", "baseten*", "public_sharegpt", "public_mtbench")
     ],
     ("file_turns", r"inputs\.json", "role.*user.*role.*system", "a later turn's own part alone"),
     ("bad_option", "exit code", "ours 2, AIPerf's 1", "what was typed wrongly has a code of its own"),

@@ -68,7 +68,8 @@ def run(binary, name, folder, server):
         with open(path, "wb") as file:
             file.write(content)
     server.begin(asked["mode"])
-    environment = dict(os.environ, COLUMNS="140", NO_COLOR="1")
+    at = os.path.abspath(folder)
+    environment = dict(os.environ, COLUMNS="140", NO_COLOR="1", HF_HUB_CACHE=os.path.join(at, "hub"), PYTHONPATH=os.path.join(at, "site"))
     try:
         done = subprocess.run([binary, *options], cwd=folder, env=environment, capture_output=True, timeout=PATIENCE)
         code, out, err = done.returncode, done.stdout, done.stderr

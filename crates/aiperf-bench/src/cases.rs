@@ -472,6 +472,7 @@ fn export() -> Work {
                 warmup: None,
                 errors: errors.groups(),
                 input_config: &config,
+                source: None,
                 seed: 1,
                 cli_command: "",
                 was_cancelled: false,

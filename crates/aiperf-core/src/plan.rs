@@ -93,6 +93,16 @@ pub struct Plan {
     pub input_config: Value,
 }
 
+impl Plan {
+    /// Where the data set comes from, if others publish it, as AIPerf's summary has it under `metadata`.
+    pub fn source(&self) -> Option<Value> {
+        match &self.dataset {
+            DatasetPlan::File(set) => set.public.as_ref().map(PublicPlan::source),
+            DatasetPlan::Synthetic(_) => None,
+        }
+    }
+}
+
 /// A service level objective: what one metric of a request must not exceed, or must reach where more is better.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SloPlan {

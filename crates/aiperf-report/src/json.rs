@@ -96,6 +96,11 @@ pub fn summary(report: &Report<'_>) -> Vec<u8> {
     for row in report.summary.public_rows().filter(|row| !LEADING.contains(&row.spec.tag)) {
         metric(o.key(row.spec.tag), row);
     }
+    if let Some(source) = report.source {
+        let mut about = Object::begin(o.key("metadata"));
+        serialized(about.key("dataset"), source);
+        about.end();
+    }
     if !report.summary.slos.is_empty() {
         serialized(o.key("slo_attainment"), &slos::value(&report.summary.slos));
     }
@@ -169,6 +174,7 @@ pub fn summary_2(report: &Report<'_>) -> Vec<u8> {
     serialized(o.key("per_url"), &report.targets().map(load::targets_value));
     serialized(o.key("network_latency"), &report.network.map(network::value));
     serialized(o.key("dataset_rows"), &report.rows);
+    serialized(o.key("dataset_source"), &report.source);
     let analysis = report.analysis;
     serialized(o.key("uncertainty"), &analysis.map(|a| analysis::uncertainty(&a.uncertainty)));
     serialized(o.key("steady_state"), &analysis.map(|a| analysis::steady_state(a, &report.anchor)));

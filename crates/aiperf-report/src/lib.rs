@@ -45,4 +45,4 @@ pub use lengths::{Counting, InputLengths, ServerCount, Verified, WrongLength};
 pub use load::TargetResult;
 pub use network::{NetworkLatency, TargetRtt};
 pub use report::{FileLine, Report};
-pub use schema::{rows as rows_schema, summary_schema, summary_schema_2};
+pub use schema::{rows as rows_schema, source as source_schema, summary_schema, summary_schema_2};

@@ -37,6 +37,8 @@ pub struct Report<'a> {
     pub errors: &'a [ErrorGroup],
     /// What the user set, secrets redacted.
     pub input_config: &'a Value,
+    /// Where a public data set comes from.
+    pub source: Option<&'a Value>,
     /// Seed of the run.
     pub seed: u64,
     /// The command line, secrets redacted.

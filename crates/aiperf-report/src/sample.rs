@@ -338,6 +338,7 @@ impl Sample {
             warmup: Some(&self.warmup),
             errors: &self.errors,
             input_config: &self.config,
+            source: None,
             seed: 42,
             cli_command: "aiperf profile --model 'm'",
             was_cancelled: false,

@@ -51,6 +51,7 @@ pub fn summary_schema() -> Value {
         "load_health": crate::load::schema(false),
         "per_url": crate::load::targets_schema(false),
         "network_latency": crate::network::schema(),
+        "metadata": object(as_map(json!({"dataset": source()})), &["dataset"]),
         "dataset_rows": rows(),
         "uncertainty": crate::analysis::uncertainty_schema(false),
         "steady_state": crate::analysis::steady_state_schema(false),
@@ -192,6 +193,7 @@ pub fn summary_schema_2() -> Value {
         "per_url": {"anyOf": [crate::load::targets_schema(true), {"type": "null"}]},
         "network_latency": {"anyOf": [crate::network::schema(), {"type": "null"}]},
         "dataset_rows": {"anyOf": [rows(), {"type": "null"}]},
+        "dataset_source": {"anyOf": [source(), {"type": "null"}]},
         "uncertainty": {"anyOf": [crate::analysis::uncertainty_schema(true), {"type": "null"}]},
         "steady_state": {"anyOf": [crate::analysis::steady_state_schema(true), {"type": "null"}]},
         "breakdown": {"anyOf": [crate::analysis::breakdown_schema(true), {"type": "null"}]},
@@ -230,6 +232,20 @@ pub fn rows() -> Value {
     let mut keys: Map<String, Value> = COUNTS.iter().map(count).collect();
     keys.insert("first_broken".to_owned(), json!({"type": "string"}));
     object(keys, &COUNTS)
+}
+
+/// Where a public data set comes from.
+pub fn source() -> Value {
+    let text = json!({"type": "string"});
+    let keys = json!({
+        "source_type": {"const": "public_dataset"},
+        "loader": text,
+        "hf_dataset_name": text,
+        "hf_split": text,
+        "hf_subset": text,
+        "num_dataset_entries": {"type": "integer", "minimum": 1},
+    });
+    object(as_map(keys), &["source_type", "loader"])
 }
 
 /// Failures by where they broke.

@@ -174,6 +174,7 @@ pub(crate) fn finish(run: Finished<'_>) -> RunEnd {
         });
     let incomplete = problems.first().map(ToString::to_string);
     let rows = told_rows(plan, workload);
+    let source = plan.source();
     let mut report = Report {
         version: env!("CARGO_PKG_VERSION"),
         benchmark_id: run_id,
@@ -182,6 +183,7 @@ pub(crate) fn finish(run: Finished<'_>) -> RunEnd {
         warmup: warmup.as_ref().map(|w| &w.summary),
         errors,
         input_config: &plan.input_config,
+        source: source.as_ref(),
         seed: plan.seed,
         cli_command: &plan.cli_command,
         was_cancelled: interrupted,

@@ -122,6 +122,7 @@ pub fn rebuild(dir: &Path, force: bool, screen: Screen) -> Result<Rebuilt, RunEr
         warmup: (warmup.summary.tally.sent > 0).then_some(&warmup.summary),
         errors: profiling.errors.groups(),
         input_config: &run.input_config,
+        source: run.dataset_source.as_ref(),
         seed: run.random_seed,
         cli_command: &run.cli_command,
         was_cancelled: false,

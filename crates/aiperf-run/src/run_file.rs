@@ -64,6 +64,9 @@ pub(crate) struct RunFile {
     /// What became of the rows of a file, where that is not simply all of them.
     #[serde(default)]
     pub dataset_rows: Option<RowFacts>,
+    /// Where a public data set comes from.
+    #[serde(default)]
+    pub dataset_source: Option<Value>,
     /// In the order of the plan.
     pub phases: Vec<PhaseFact>,
     /// What the user set, secrets redacted.
@@ -127,6 +130,7 @@ pub fn run_file_schema() -> Value {
         "models": texts,
         "urls": texts,
         "dataset_rows": {"anyOf": [aiperf_report::rows_schema(), {"type": "null"}]},
+        "dataset_source": {"anyOf": [aiperf_report::source_schema(), {"type": "null"}]},
         "phases": {"type": "array", "items": phase},
         "input_config": {"type": "object"},
     });
@@ -185,6 +189,7 @@ impl RunFile {
             models: model_names(plan),
             urls: if plan.endpoint.targets.len() > 1 { target_names(plan) } else { Vec::new() },
             dataset_rows,
+            dataset_source: plan.source(),
             phases: plan.phases.iter().map(phase).collect(),
             input_config: plan.input_config.clone(),
         }

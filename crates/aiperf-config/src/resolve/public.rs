@@ -95,5 +95,5 @@ pub(crate) fn find(
     }
     let form = if set.shape == PublicShape::ShareGpt { "sharegpt" } else { "chat" };
     settings.add(Id::DatasetFormat, Value::Text(form.to_owned()), place);
-    Some(PublicPlan { set, subset, is_given })
+    Some(PublicPlan { set, subset, is_given, entries: settings.int(Id::Entries) })
 }

@@ -4,6 +4,8 @@ use std::error::Error;
 use std::fmt;
 use std::path::PathBuf;
 
+use serde_json::{Value, json};
+
 /// A data set and what of it is sent.
 #[derive(Debug, PartialEq, Eq)]
 pub struct PublicSet {
@@ -87,6 +89,26 @@ pub struct PublicPlan {
     pub subset: Option<String>,
     /// The user gives its file. Otherwise its files are looked for when the run is loaded.
     pub is_given: bool,
+    /// How many entries the user asks for.
+    pub entries: Option<u64>,
+}
+
+impl PublicPlan {
+    /// Where it comes from, as AIPerf's summary has it under `metadata`.
+    pub fn source(&self) -> Value {
+        let mut source = json!({"source_type": "public_dataset", "loader": self.set.name});
+        if let PublicSource::Hub { repo, subset, split } = self.set.source {
+            source["hf_dataset_name"] = repo.into();
+            source["hf_split"] = split.into();
+            if let Some(subset) = self.subset.as_deref().or(subset) {
+                source["hf_subset"] = subset.into();
+            }
+        }
+        if let Some(entries) = self.entries {
+            source["num_dataset_entries"] = entries.into();
+        }
+        source
+    }
 }
 
 /// Files of a data set, each of which may have to be fetched first.

@@ -380,7 +380,7 @@ mod tests {
         let repo = cache.join("datasets--AI-MO--NuminaMath-TIR");
         let env = |name: &str| (name == "HF_HUB_CACHE").then(|| cache.display().to_string());
         let find = || {
-            let plan = PublicPlan { set, subset: None, is_given: false };
+            let plan = PublicPlan { set, subset: None, is_given: false, entries: None };
             DatasetFiles::find_with(&plan, Download::Never, &env).map(|files| files.count())
         };
         assert!(matches!(find(), Err(HubError::Absent { .. })));

@@ -42,6 +42,8 @@ fn sharegpt_lies_where_the_reference_keeps_it() {
         "{}",
         done.stdout
     );
+    let source = json!({"dataset": {"source_type": "public_dataset", "loader": "sharegpt"}});
+    assert_eq!(done.summary()["metadata"], source);
     let told = &done.summary()["input_config"];
     assert!(told.to_string().contains(r#""type":"public","dataset":"ShareGPT""#), "{told}");
 }
@@ -78,6 +80,15 @@ fn files_are_found_in_the_hub_s_cache() {
     };
     assert_eq!(sent("aimo", 2), ["1 + 1?", "2 + 2?"]);
     assert_eq!(sent("spec-al-gsm8-k", 1), ["main"]);
+    let done =
+        run("--public-dataset spec-al-gsm8-k --request-count 1 --num-dataset-entries 1").run().expect_exit(0);
+    let source = json!({
+        "source_type": "public_dataset", "loader": "spec_al_gsm8k", "hf_dataset_name": "openai/gsm8k", "hf_split": "test",
+        "hf_subset": "main", "num_dataset_entries": 1,
+    });
+    assert_eq!(done.summary()["metadata"]["dataset"], source);
+    let again = Run::new("report out --force").run_in(done).expect_exit(0);
+    assert_eq!(again.summary()["metadata"]["dataset"], source, "made again of what was kept");
     assert_eq!(sent("SPEC_AL_GSM8K --hf-subset socratic", 1), ["socratic"]);
     let refused = |args: &str, words: &[&str]| {
         let done = run(args).run().expect_exit(2).says(words);
