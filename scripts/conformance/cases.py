@@ -275,7 +275,7 @@ CASES = {
         files={".cache/aiperf/datasets/ShareGPT_V3_unfiltered_cleaned_split.json": json.dumps(TALKS)},
     ),
     "public_spec_bench": case(
-        "--streaming --export-level raw --public-dataset spec_bench --osl 6 --request-count 3 --concurrency 1",
+        "--streaming --export-level raw --public-dataset spec_bench --osl 6 --request-count 4 --concurrency 1",
         lengths=False,
         texts="exact",
         files={".cache/aiperf/datasets/spec_bench.jsonl": lines(

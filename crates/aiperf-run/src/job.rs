@@ -110,6 +110,8 @@ pub(crate) struct Driven {
     pub server_count: Option<ServerCount>,
     /// What came of the probes of the network.
     pub probed: Option<ProbedAll>,
+    /// Connections that the simulated server had no descriptor for.
+    pub turned_away: u64,
     pub problems: Vec<RunError>,
 }
 
@@ -165,8 +167,15 @@ impl Job {
         screen: Screen,
     ) -> Result<RunEnd, RunError> {
         let inputs = InputsFile::create(folder.inputs_json())?;
-        let Driven { anchor, ends, inputs, collected, server_count, probed, problems } =
+        let Driven { anchor, ends, inputs, collected, server_count, probed, turned_away, problems } =
             self.drive(folder, Some(inputs), interrupt, screen)?;
+        let mut notes = self.notes();
+        if turned_away > 0 {
+            notes.push(format!(
+                "The simulated server shares the open files of this run, had none left, and closed {turned_away} connections at once: \
+                 raise the limit (ulimit -n), or let fewer requests be under way (--concurrency)."
+            ));
+        }
         Ok(finish::finish(Finished {
             plan: &self.plan,
             run_id: &self.run_id,
@@ -181,7 +190,7 @@ impl Job {
             collected,
             server_count,
             probed,
-            notes: self.notes(),
+            notes,
             problems,
         }))
     }
@@ -316,15 +325,13 @@ impl Job {
             problems.push(RunError::Panicked("reader"));
             Collected::empty(plan, anchor, self.capabilities())
         });
-        if let Some(handle) = simulated {
-            handle.stop();
-        }
+        let turned_away = simulated.map_or(0, |handle| handle.stop().turned_away);
         // The last requests may be read when all phases are over.
         if let Some((failed, ended)) = control.live.too_many().filter(|_| !control.is_stopped) {
             problems.push(RunError::TooManyFailures { failed, ended });
         }
         let inputs = composer.and_then(Composer::finish);
-        Ok(Driven { anchor, ends, inputs, collected, server_count, probed, problems })
+        Ok(Driven { anchor, ends, inputs, collected, server_count, probed, turned_away, problems })
     }
 
     /// What a user should know of the load, one sentence each.

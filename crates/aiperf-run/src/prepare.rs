@@ -303,7 +303,7 @@ impl Composer {
             isl,
             length: turn.length,
             made,
-            requested_osl: turn.max_tokens,
+            requested_osl: self.setup.endpoint.limit(turn),
             results: self.setup.endpoint.expected_results(turn),
             images,
             audio_ns,

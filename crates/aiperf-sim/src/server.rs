@@ -1,9 +1,10 @@
 //! Starting and stopping: one thread with its own runtime, the listener, keep-alive HTTP/1.1 connections.
 
 use std::cell::Cell;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -238,16 +239,29 @@ fn run(
 }
 
 async fn accept(server: Rc<Server>, listener: TcpListener) {
+    let mut spare = spare(&listener);
     loop {
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                // Without it small events wait for acknowledgements; failing, the peer is gone already.
-                let _ = stream.set_nodelay(true);
-                tokio::task::spawn_local(connection(Rc::clone(&server), stream));
-            }
-            Err(_) => server.desk.sleep_until_ns(mono_ns() + ACCEPT_PAUSE_NS).await,
+        if let Ok((stream, _)) = listener.accept().await {
+            // Without it small events wait for acknowledgements; failing, the peer is gone already.
+            let _ = stream.set_nodelay(true);
+            tokio::task::spawn_local(connection(Rc::clone(&server), stream));
+            continue;
         }
+        // Out of descriptors, most likely. A peer that is turned away knows it; in the queue it would wait for good.
+        if spare.take().is_some() {
+            if let Poll::Ready(Ok(_)) = poll_fn(|cx| Poll::Ready(listener.poll_accept(cx))).await {
+                server.ledger.with_totals(|t| t.turned_away += 1);
+            }
+        } else {
+            server.desk.sleep_until_ns(mono_ns() + ACCEPT_PAUSE_NS).await;
+        }
+        spare = self::spare(&listener);
     }
+}
+
+/// A descriptor to be given up when there is none for a connection; `None` when there is none left.
+fn spare(listener: &TcpListener) -> Option<OwnedFd> {
+    listener.as_fd().try_clone_to_owned().ok()
 }
 
 /// Counts a connection as long as it lives.

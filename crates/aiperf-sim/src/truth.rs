@@ -100,6 +100,8 @@ pub struct SimTotals {
     pub connections: u64,
     /// Most connections at once.
     pub peak_connections: u64,
+    /// Connections closed at once, for no descriptor was left for them.
+    pub turned_away: u64,
     /// Most requests in prefill or decode at once.
     pub peak_running: u64,
     /// Most requests in the queue at once.

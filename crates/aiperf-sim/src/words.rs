@@ -18,6 +18,10 @@ const KEEP: usize = 24;
 /// Fewest words of a text that proves the count: a small surplus a word shows itself in a long text only.
 const PROOF: u64 = 64;
 
+/// Tokens at the start of a text that tell it from others: the digits of its start, a word for each. As many as half a block of a
+/// prefix cache has; with all [`KEEP`] words a hundred thousand million texts differ in them.
+const DIGITS: u64 = 8;
+
 /// Ids tried, from the lowest, when no common word is a token.
 const SCAN: u32 = 4_096;
 
@@ -73,7 +77,7 @@ impl Words {
         }
         // Each removal can only make new neighbours, so prove the cycle anew until it holds or is empty.
         while !found.words.is_empty() {
-            match found.first_bad(tokenizer) {
+            match found.first_bad(tokenizer).or_else(|| found.first_bad_neighbour(tokenizer)) {
                 None => break,
                 Some(bad) => {
                     found.words.remove(bad);
@@ -81,6 +85,18 @@ impl Words {
             }
         }
         found
+    }
+
+    /// The position of a word that breaks the count beside another one: digits come in any order.
+    fn first_bad_neighbour(&self, tokenizer: &dyn Tokenizer) -> Option<usize> {
+        let counts = |words: &[&str]| tokenizer.count(&words.join(self.space)) == words.len();
+        let all: Vec<&str> = self.words.iter().map(String::as_str).collect();
+        let bad = all.iter().position(|word| {
+            let beside: Vec<&str> = all.iter().flat_map(|other| [*word, *other]).collect();
+            !counts(&beside)
+        })?;
+        // The other one, if it alone is to blame.
+        Some(all.iter().position(|other| !counts(&[all[bad], other, all[bad]])).unwrap_or(bad))
     }
 
     /// The position of a word that breaks the count. From every start a text of two rounds, and no less than
@@ -96,18 +112,24 @@ impl Words {
         };
         let start = (0..round).find(|start| !counts(*start, length, &mut text))?;
         let short = (1..=length).find(|l| !counts(start, *l, &mut text)).unwrap_or(length);
-        Some(((start + short - 1) % round) as usize)
+        Some(self.word(start, short - 1) as usize)
     }
 
-    /// Appends tokens `from..to` of the text that starts at place `start` of the cycle. Token 0 has no space before it.
+    /// Appends tokens `from..to` of the text `start`: its last [`DIGITS`] digits to the base of the number of words, the lowest first, and
+    /// behind them the words in their cycle, from the place of the lowest digit on. Token 0 has no space before it.
     pub fn write(&self, start: u64, from: u64, to: u64, out: &mut String) {
-        let round = self.words.len() as u64;
         for i in from..to {
             if i > 0 {
                 out.push_str(self.space);
             }
-            out.push_str(&self.words[((start % round + i) % round) as usize]);
+            out.push_str(&self.words[self.word(start, i) as usize]);
         }
+    }
+
+    /// Which word is token `i` of the text `start`.
+    fn word(&self, start: u64, i: u64) -> u64 {
+        let round = self.words.len() as u64;
+        if i < DIGITS { start / round.pow(i as u32) % round } else { (start % round + i) % round }
     }
 
     /// Number of different words.
@@ -184,6 +206,33 @@ mod tests {
         let error =
             Words::find(&Pieces(7)).expect_err("words of five letters add up for a while, and then do not");
         assert!(error.to_string().contains("'pieces'"), "{error}");
+    }
+
+    #[test]
+    fn texts_differ_from_their_first_tokens_on() {
+        let words = Words::find(&Pieces(1)).expect("letters and digits");
+        let round = words.len() as u64;
+        let text = |start| {
+            let mut text = String::new();
+            words.write(start, 0, 3, &mut text);
+            text
+        };
+        let texts: std::collections::HashSet<String> = (0..round.pow(3)).map(text).collect();
+        assert_eq!(texts.len() as u64, round.pow(3), "each has digits of its own");
+    }
+
+    #[test]
+    fn texts_of_any_start_and_length_count_as_they_should() {
+        let plan = aiperf_core::plan::TokenizerPlan { name: "builtin".into() };
+        let tokenizer = aiperf_tokens::open(&plan).expect("is built in");
+        let words = Words::find(&*tokenizer).expect("words");
+        let key = aiperf_rng::Key::new(3).purpose("words");
+        for i in 0..200 {
+            let start = (key.at(i).next_u128() >> 64) as u64;
+            let (mut text, length) = (String::new(), 1 + i);
+            words.write(start, 0, length, &mut text);
+            assert_eq!(tokenizer.count(&text) as u64, length, "{start}: {text}");
+        }
     }
 
     #[test]

@@ -238,6 +238,37 @@ mod tests {
     }
 
     #[test]
+    fn extra_fields_say_another_limit() {
+        let limit = |extra: Value| chat(true, extra).limit(&turn(&["a"]));
+        assert_eq!(limit(json!({})), Some(20));
+        assert_eq!(limit(json!({"max_completion_tokens": 2})), Some(2));
+        assert_eq!(limit(json!({"max_tokens": 2})), Some(20), "the other name goes before it");
+        assert_eq!(limit(json!({"max_completion_tokens": null})), None);
+        assert_eq!(limit(json!({"max_completion_tokens": null, "max_tokens": 3})), Some(3));
+        assert_eq!(limit(json!({"max_completion_tokens": "2"})), None, "whatever a server makes of it");
+        let mut own = turn(&["a"]);
+        own.extra = object(json!({"max_completion_tokens": 5}));
+        assert_eq!(
+            chat(true, json!({"max_completion_tokens": 2})).limit(&own),
+            Some(5),
+            "a row goes before the run"
+        );
+        own.payload = Some(b"{}".to_vec());
+        assert_eq!(chat(true, json!({})).limit(&own), Some(20), "what its body says was read");
+        let of = |kind, extra| {
+            let mut plan = test_plan(kind);
+            plan.extra = object(extra);
+            Endpoint::new(&plan).limit(&Turn { max_tokens: None, ..turn(&["a"]) })
+        };
+        assert_eq!(of(EndpointKind::Responses, json!({"max_output_tokens": 4})), Some(4));
+        assert_eq!(of(EndpointKind::HuggingfaceGenerate, json!({"max_new_tokens": 6})), Some(6));
+        assert_eq!(of(EndpointKind::Completions, json!({"max_completion_tokens": 6})), None);
+        let mut legacy = test_plan(EndpointKind::Chat);
+        legacy.legacy_max_tokens = true;
+        assert_eq!(Endpoint::new(&legacy).limit(&turn(&["a"])), Some(20));
+    }
+
+    #[test]
     fn legacy_max_tokens_is_another_name() {
         let mut plan = test_plan(EndpointKind::Chat);
         plan.legacy_max_tokens = true;

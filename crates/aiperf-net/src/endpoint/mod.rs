@@ -379,6 +379,32 @@ impl Endpoint {
         scores::expected(self.kind, turn, &[&self.extra, &turn.extra])
     }
 
+    /// The output limit, tokens, that the request of `turn` asks for: the turn's, unless extra fields say another.
+    pub fn limit(&self, turn: &Turn) -> Option<u64> {
+        if turn.payload.is_some() {
+            return turn.max_tokens;
+        }
+        let none = Map::new();
+        let layers = [&turn.extra, &self.extra];
+        let parameters = [&none, &self.extra];
+        // Where an API has two names, the first goes before the second (vLLM, SGLang).
+        let (names, layers): (&[&str], _) = match self.kind {
+            EndpointKind::Chat => (&["max_completion_tokens", "max_tokens"], layers),
+            EndpointKind::Completions | EndpointKind::Messages => (&["max_tokens"], layers),
+            EndpointKind::Responses => (&["max_output_tokens"], layers),
+            EndpointKind::HuggingfaceGenerate | EndpointKind::SglangGenerate => {
+                (&["max_new_tokens"], parameters)
+            }
+            _ => return turn.max_tokens,
+        };
+        let own = names[usize::from(self.legacy_max_tokens && names.len() > 1)];
+        let said = |name: &&str| match layers.iter().find_map(|layer| layer.get(*name)) {
+            Some(value) => (!value.is_null()).then(|| value.as_u64()),
+            None => (*name == own).then_some(turn.max_tokens).filter(Option::is_some),
+        };
+        names.iter().find_map(said).flatten()
+    }
+
     /// Whether extra fields stand where `marker` belongs.
     fn loses(&self, request: &Request<'_>, marker: &Marker) -> bool {
         let layers = [&self.extra, &request.turn.extra];

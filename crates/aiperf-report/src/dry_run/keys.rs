@@ -135,7 +135,7 @@ pub fn dry_run_schema() -> Value {
         "name": text,
         "kind": {"enum": ["warmup", "profiling"]},
         "pacing": text,
-        "requests_are": {"enum": ["exact", "at_most", "one_pass"]},
+        "requests_are": {"enum": ["exact", "about", "at_most", "one_pass"]},
     }));
     let required =
         ["name", "kind", "pacing", "requests_are", "sessions", "requests", "later_turns", "body_bytes"];

@@ -40,6 +40,8 @@ pub struct DryRun<'a> {
 pub enum Bound {
     /// So many are sent.
     Exact,
+    /// About so many are sent: with which conversation the phase begins is decided by answers to those before it.
+    About,
     /// More are not sent: answers decide how many.
     Most,
     /// Answers alone decide how many; looked at are as many sessions as there are conversations.
@@ -51,6 +53,7 @@ impl Bound {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Exact => "exact",
+            Self::About => "about",
             Self::Most => "at_most",
             Self::OnePass => "one_pass",
         }

@@ -90,7 +90,11 @@ impl Page {
         self.line("Phase", &format!("{name} ({kind}, {})", phase.pacing));
         let requests = format!(
             "{}{} of {}{}",
-            if phase.bound == Bound::Most { "at most " } else { "" },
+            match phase.bound {
+                Bound::Most => "at most ",
+                Bound::About => "about ",
+                Bound::Exact | Bound::OnePass => "",
+            },
             many(phase.requests, "request"),
             many(phase.sessions, "session"),
             match phase.later_turns {

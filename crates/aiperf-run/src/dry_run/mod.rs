@@ -5,7 +5,7 @@ mod reply;
 mod tell;
 mod walk;
 
-use aiperf_core::plan::{PhaseKind, PhasePlan};
+use aiperf_core::plan::{PhasePlan, Saturation};
 use aiperf_report::dry_run::{Bound, DryRun, PhaseForecast, json, text};
 use aiperf_tokens::Tokenizer;
 
@@ -63,16 +63,32 @@ impl Job {
         let mut notes = self.workload().describe().notes;
         notes.extend(self.notes());
         let mut base = 0;
+        // Behind a phase of which answers decide how many sessions it uses up, conversations of other lengths may come.
+        let facts = self.workload().describe();
+        let varies = facts.turns != facts.entries as u64 * facts.most_turns as u64;
+        let mut is_shifted = false;
         for (number, (phase, starts)) in plan.phases.iter().zip(self.starts()).enumerate() {
             look.begin_phase(phase, starts, base);
             let walk = Walk::of(phase, starts, number as u16, plan.seed, base, self.workload().len() as u64);
-            let walked = walk.walk(&mut look, &mut |requests| {
+            let mut walked = walk.walk(&mut look, &mut |requests| {
                 teller.say(&phase.name, requests, phase.requests);
                 interrupt.fired()
             })?;
             base += walked.sessions;
+            if is_shifted && varies && walked.bound == Bound::Exact && !walked.is_cut {
+                walked.bound = Bound::About;
+            }
             phases.push(look.end_phase(phase, &walked));
-            notes.extend(notes_of(phase, starts, &walked, phases.last()));
+            let has_turns = phases.last().is_some_and(|told| told.later_turns > 0);
+            notes.extend(notes_of(phase, starts, &walked, has_turns));
+            let shifts = walked.bound != Bound::Exact || (has_turns && overlap(phase, starts, &walked));
+            if shifts && number + 1 < plan.phases.len() {
+                notes.push(format!(
+                    "how many sessions phase {} uses up decides with which conversation the phase behind it begins",
+                    phase.name
+                ));
+            }
+            is_shifted |= shifts;
             if interrupt.fired() {
                 break;
             }
@@ -93,7 +109,6 @@ impl Job {
                     .to_owned(),
             );
         }
-        let facts = self.workload().describe();
         let run = DryRun {
             version: env!("CARGO_PKG_VERSION"),
             seed: plan.seed,
@@ -119,23 +134,22 @@ impl Job {
     }
 }
 
-/// What is not as exact as it looks, one sentence each.
-fn notes_of(
-    phase: &PhasePlan,
-    starts: &Starts,
-    walked: &walk::Walked,
-    told: Option<&PhaseForecast>,
-) -> Vec<String> {
-    let mut notes = Vec::new();
-    let has_turns = told.is_some_and(|told| told.later_turns > 0);
+/// Whether answers decide how many sessions have begun when a cap on requests is reached.
+fn overlap(phase: &PhasePlan, starts: &Starts, walked: &walk::Walked) -> bool {
     let at_once = phase.concurrency.is_none_or(|places| places > 1);
+    matches!(starts, Starts::Ticks) || (walked.is_cut && at_once)
+}
+
+/// What is not as exact as it looks, one sentence each.
+fn notes_of(phase: &PhasePlan, starts: &Starts, walked: &walk::Walked, has_turns: bool) -> Vec<String> {
+    let mut notes = Vec::new();
     let name = &phase.name;
     if has_turns && walked.is_cut && matches!(starts, Starts::Schedule(_)) {
         notes.push(format!(
             "phase {name}: turns are taken at their planned times here; in the run one waits for the answer before it, which decides what \
              the last request is"
         ));
-    } else if has_turns && (matches!(starts, Starts::Ticks) || (walked.is_cut && at_once)) {
+    } else if has_turns && overlap(phase, starts, walked) {
         notes.push(format!(
             "phase {name}: sessions are taken one after the other here; in the run they overlap, and answers decide how many of them \
              have begun when the last request is sent"
@@ -147,9 +161,14 @@ fn notes_of(
             "phase {name} is ended by time, and how many requests fit into it the server decides: looked at are as many sessions as there are conversations"
         ));
     }
-    if phase.kind == PhaseKind::Warmup && walked.bound == Bound::OnePass {
+    if has_turns && phase.cancellation.is_some() {
         notes.push(format!(
-            "how many sessions phase {name} uses up decides with which conversation the phase behind it begins"
+            "phase {name}: every turn is answered here; in the run those that are cancelled leave no reply to the turns behind them"
+        ));
+    }
+    if phase.saturation == Saturation::Skip {
+        notes.push(format!(
+            "phase {name}: every start finds a place here; in the run answers decide which starts are skipped, and so when the last one comes"
         ));
     }
     notes

@@ -124,6 +124,42 @@ fn later_turns_find_what_was_sent_before_them() {
 }
 
 #[test]
+fn a_limit_in_extra_fields_is_the_one_asked_for() {
+    let (told, done) = agrees(
+        "--isl 30 --osl 50 --conversation-turn-mean 3 --num-conversations 2 --num-dataset-entries 2 \
+         --extra-inputs max_completion_tokens:2",
+        None,
+    );
+    assert_eq!(told["phases"][0]["osl_asked"]["sum"], 12);
+    assert!(!done.stdout.contains("before the output length"), "{}", done.stdout);
+}
+
+/// Its answers differ from one session to the next, whatever was asked.
+#[test]
+fn a_conversation_that_comes_again_finds_no_answer_of_another_session() {
+    let texts = ["Where does the river turn?", "And who lives there?", "Since when?", "Why is that so?"];
+    let turns: Vec<Value> = texts.iter().map(|text| json!({"text": text, "output_length": 40})).collect();
+    let file = json!({"session_id": "s", "turns": turns}).to_string();
+    let (told, _) =
+        agrees("--input-file t.jsonl --custom-dataset-type multi_turn --request-count 120", Some(&file));
+    assert_eq!(told["phases"][0]["sessions"], 30);
+}
+
+/// How many sessions a warm-up uses up is decided by answers, and conversations have different lengths.
+#[test]
+fn behind_a_phase_that_answers_decide_numbers_are_about_right() {
+    let of = |more: &str| {
+        let done = Run::profile("http://127.0.0.1:9")
+            .args("--conversation-turn-mean 3 --num-conversations 6 --warmup-request-count 5 --concurrency 2 --dry-run")
+            .args(more)
+            .run()
+            .expect_exit(0);
+        foretold(&done)["phases"][1]["requests_are"].clone()
+    };
+    assert_eq!((of("--conversation-turn-stddev 1"), of("")), (json!("about"), json!("exact")));
+}
+
+#[test]
 fn a_warm_up_sends_what_is_measured_later_and_that_is_told() {
     let (told, _) =
         agrees("--isl 64 --osl 3 --num-dataset-entries 5 --request-count 12 --warmup-request-count 5", None);

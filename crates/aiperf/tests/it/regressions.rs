@@ -134,6 +134,20 @@ fn a_closed_loop_without_descriptors_is_refused_before_it_stands_still() {
     none.expect_exit(2).says(&["open files and 9 are allowed"]);
 }
 
+/// A server in the same process could accept nothing more, and what waited for it waited for hours.
+#[cfg(target_os = "linux")]
+#[test]
+fn an_open_loop_without_descriptors_ends() {
+    let done = Run::profile("sim://?ttft=300&itl=0")
+        .args("--request-count 400 --request-rate 4000 --request-rate-mode constant")
+        .script("ulimit -n 150; exec \"$0\" \"$@\"")
+        .run();
+    let tally = done.tally();
+    assert!(tally.completed > 0 && tally.failed > 0, "{tally:?}");
+    assert_eq!(tally.completed + tally.failed, 400);
+    done.shows(&["DescriptorShortage"]);
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_device_without_end_is_no_input() {
