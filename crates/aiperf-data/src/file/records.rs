@@ -102,6 +102,8 @@ struct Lengths {
     block: usize,
     /// Lengths are those of texts, not of what a chat template makes of them.
     is_bare: bool,
+    /// Tokens of the system message before them.
+    before: u64,
 }
 
 /// How many turns conversations have, where that is not how many rows they have.
@@ -304,8 +306,9 @@ impl RecordFile {
         let texts = lengths
             .map(|LengthsSeen { block, scope }| -> Result<Lengths, DataError> {
                 let tokenizer = tokenizer.ok_or(DataError::NoTokenizerForTrace)?;
+                let before = plan.system_prompt.as_ref().map_or(0, |text| tokenizer.count(text) as u64);
                 let texts = BlockTexts::new(set.corpus.unwrap_or(CorpusPlan::Sonnet), plan.seed, tokenizer);
-                Ok(Lengths { texts, scope, block, is_bare: !plan.chat_template })
+                Ok(Lengths { texts, scope, block, is_bare: !plan.chat_template, before })
             })
             .transpose()?;
         let groups = chats.unwrap_or_else(|| grouper.finish(set.entries));

@@ -45,6 +45,25 @@ fn a_trace_is_sent_at_its_times_with_its_lengths() {
 }
 
 #[test]
+fn a_system_prompt_counts_before_a_text_of_a_length() {
+    for (form, rows) in [
+        ("mooncake_trace", "{\"input_length\": 30, \"output_length\": 2}\n"),
+        ("burst_gpt_trace", "Timestamp,Request tokens,Response tokens\n0,30,2\n"),
+    ] {
+        let done = Run::unseeded("sim://?ttft=0&itl=0")
+            .args(&format!("--input-file t.rows --custom-dataset-type {form} --request-count 1 --no-fixed-schedule --random-seed 1"))
+            .args("--system-prompt Be_brief_and_kind.")
+            .file("t.rows", rows)
+            .run()
+            .expect_exit(0);
+        let metrics = done.records()[0]["metrics"].clone();
+        let counted = &metrics["usage_prompt_tokens"]["value"];
+        assert!(counted.as_u64() > Some(30), "{form}: {counted}");
+        assert_eq!(&metrics["input_sequence_length"]["value"], counted, "{form}");
+    }
+}
+
+#[test]
 fn texts_of_a_trace_that_was_found_out_are_cut_from_the_corpus_of_the_user() {
     let texts = |more: &str| {
         let done = Run::unseeded("http://127.0.0.1:9")

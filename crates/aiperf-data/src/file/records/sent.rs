@@ -43,7 +43,8 @@ impl RecordFile {
         Ok(Record { turns: vec![pools.merged(rows)], ..Record::default() })
     }
 
-    fn turn(&self, mut row: Row, number: u64) -> Result<Turn, DataError> {
+    /// The turn of a row; whether it `opens` a request, with the system message before it.
+    fn turn(&self, mut row: Row, number: u64, opens: bool) -> Result<Turn, DataError> {
         let max_tokens = row
             .output_length
             .or_else(|| self.osl.as_ref().map(|osl| draw_length(osl, &mut self.outputs.at(number))));
@@ -53,7 +54,7 @@ impl RecordFile {
         let (mut texts, mut length) = (row.texts, None);
         if let (Some(made), Some(lengths)) = (&row.made, &self.texts) {
             texts = vec![lengths.texts.text(&lengths.scope, number, made.blocks(lengths.block))?];
-            let tokens = made.tokens as u64;
+            let tokens = made.tokens as u64 + if opens { lengths.before } else { 0 };
             // A marker, or a field in the place of messages, makes it longer.
             let is_known = lengths.is_bare && self.marking.is_none() && !self.api.is_replaced_by(&row.extra);
             length = is_known.then_some(TurnLength { asked: tokens, made: tokens });
@@ -211,7 +212,8 @@ impl Workload for RecordFile {
                     if self.pools.is_none() {
                         self.load(&mut row, at)?;
                     }
-                    turns.push(self.turn(row, number)?);
+                    let opens = turns.is_empty() || row.resets || context == ContextMode::SelfContained;
+                    turns.push(self.turn(row, number, opens)?);
                     number += 1;
                 }
             }
