@@ -25,8 +25,8 @@ pub(super) const NEEDED: [&str; 4] = [AT, PROMPT, INPUT, OUTPUT];
 /// What of a row is read and sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fields {
-    /// Where the session is named, if anywhere.
-    pub(super) session: Option<&'static str>,
+    /// Where the session is named: in the first of these that a row has.
+    sessions: [Option<&'static str>; 2],
     /// The answer is to be no shorter than it was.
     min_tokens: bool,
     /// The ids of the prompt's blocks are sent with it.
@@ -34,12 +34,17 @@ pub(crate) struct Fields {
 }
 
 impl Fields {
-    /// Those that the plan wants, of a file that `has` the names.
+    /// Those that the plan wants, of a table that `has` the names.
     pub(super) fn of(plan: CompletionsPlan, has: impl Fn(&str) -> bool) -> Self {
-        let [provided, derived] = SESSIONS;
-        let order = if plan.derived_sessions { [derived, provided] } else { [provided, derived] };
+        let found = Self::of_lines(plan).sessions.into_iter().flatten().find(|name| has(name));
+        Self { sessions: [found, None], ..Self::of_lines(plan) }
+    }
+
+    /// The same of a file whose rows have names of their own.
+    pub(super) fn of_lines(plan: CompletionsPlan) -> Self {
+        let [provided, derived] = SESSIONS.map(Some);
         Self {
-            session: order.into_iter().find(|name| has(name)),
+            sessions: if plan.derived_sessions { [derived, provided] } else { [provided, derived] },
             min_tokens: plan.min_tokens.unwrap_or(true),
             blocks: !plan.omits_blocks.unwrap_or(false),
         }
@@ -48,7 +53,12 @@ impl Fields {
     /// The names that are read.
     pub(super) fn names(self) -> Vec<&'static str> {
         let blocks: &[&str] = if self.blocks { &[HASHES, BLOCK] } else { &[] };
-        NEEDED.into_iter().chain([LATENCY]).chain(self.session).chain(blocks.iter().copied()).collect()
+        NEEDED
+            .into_iter()
+            .chain([LATENCY])
+            .chain(self.sessions.into_iter().flatten())
+            .chain(blocks.iter().copied())
+            .collect()
     }
 
     /// Fields of a request that rows say, and the option that leaves each out of them.
@@ -71,6 +81,7 @@ fn record(value: Value, fields: Fields, api: EndpointKind) -> Result<Record, Row
     let Value::Object(map) = value else {
         return Err(RowProblem::NotAnObject { found: shown(&value) });
     };
+    let session_in = fields.sessions.into_iter().flatten().find(|name| map.contains_key(*name));
     let (mut record, mut row) = (Record::default(), Row::default());
     let (mut prompt, mut output, mut hashes, mut block) = (None, None, None, None);
     for (key, value) in map {
@@ -87,7 +98,7 @@ fn record(value: Value, fields: Fields, api: EndpointKind) -> Result<Record, Row
                 tokens => block = Some(tokens),
             },
             HASHES | BLOCK => {}
-            _ => match fields.session.filter(|name| *name == key) {
+            _ => match session_in.filter(|name| *name == key) {
                 Some(name) => record.session_id = session(name, &value)?,
                 None => record.unknown.push(key),
             },
@@ -187,8 +198,12 @@ mod tests {
         assert_eq!(fields(plan).said().count(), 0);
         assert_eq!(fields(plan).names(), [AT, PROMPT, INPUT, OUTPUT, LATENCY, "poor_man_session_id"]);
         let none = Fields::of(plan, |name| name == "provided_session_id");
-        assert_eq!(none.session, Some("provided_session_id"));
-        assert_eq!(Fields::of(plan, |_| false).session, None);
+        assert_eq!(none.sessions, [Some("provided_session_id"), None]);
+        assert_eq!(Fields::of(plan, |_| false).sessions, [None, None]);
+        let mut row = full();
+        row.as_object_mut().expect("a row").remove("poor_man_session_id");
+        let record = of(&row, Fields::of_lines(plan)).expect("a good row");
+        assert_eq!(record.session_id.as_deref(), Some("a"), "each line says what it has");
         let said: Vec<_> = fields(CompletionsPlan::default()).said().map(|(key, _)| key).collect();
         assert_eq!(said, ["min_tokens", "hash_ids", "block_size"]);
         let vectors = parse(

@@ -41,10 +41,7 @@ pub(super) fn shape_of(set: &FilePlan, input: &Input) -> Result<Detected, DataEr
         FileFormat::Mooncake => mooncake(set.block),
         FileFormat::Bailian => bailian(set.block),
         FileFormat::BurstGpt => return table(input),
-        FileFormat::Baseten => {
-            let first = lines::first(input)?.map(|(_, first)| first).unwrap_or_default();
-            completions(set, &serde_json::from_slice(&first).unwrap_or_default())
-        }
+        FileFormat::Baseten => completions(set),
     };
     Ok((Shape::Rows(named), Vec::new()))
 }
@@ -57,9 +54,9 @@ fn bailian(block: Option<usize>) -> Form {
     Form::Bailian { block: block.unwrap_or(bailian::BLOCK) }
 }
 
-/// Recorded completions, whose sessions are told as the first row shows.
-fn completions(set: &FilePlan, first: &Map<String, Value>) -> Form {
-    Form::Baseten(baseten::Fields::of(set.completions, |name| first.contains_key(name)))
+/// Recorded completions.
+fn completions(set: &FilePlan) -> Form {
+    Form::Baseten(baseten::Fields::of_lines(set.completions))
 }
 
 /// A file with a line of names, and those that are not read.
@@ -163,7 +160,7 @@ fn detect(input: &Input, set: &FilePlan) -> Result<Detected, DataError> {
         return read_as(mooncake(block), &format!("there is '{key}'"));
     }
     if baseten::NEEDED.into_iter().all(has) {
-        return read_as(completions(set, &row), &format!("there is '{}'", baseten::AT));
+        return read_as(completions(set), &format!("there is '{}'", baseten::AT));
     }
     if has("captureData") && has("eventMetadata") {
         return read_as(Form::SageMaker, "there is 'captureData'");

@@ -50,7 +50,11 @@ pub(in crate::file) fn trace(set: &FilePlan, input: Input) -> Result<Result<Trac
     if let Kind::Csv(_) = kind {
         return Err(DataError::CsvTrace { path: path(), form: FORM });
     }
-    let (file, fields) = (input.name.display(), Fields::of(set.completions, |name| first.contains_key(name)));
+    let file = input.name.display();
+    let fields = match kind {
+        Kind::Parquet => Fields::of(set.completions, |name| first.contains_key(name)),
+        _ => Fields::of_lines(set.completions),
+    };
     let mut notes = Vec::new();
     if !is_named {
         notes.push(format!(
