@@ -19,18 +19,29 @@ pub(crate) struct Draft {
     target: PathBuf,
     file: File,
     etag: Option<String>,
-    /// Of what has come, where the file's name is the hash of what it holds.
+    /// Of what has come, where it is announced.
     hash: Option<Sha256>,
+    listed: Announced,
     len: u64,
 }
 
+/// What a list of files says of one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Announced {
+    /// Bytes.
+    pub(crate) size: Option<u64>,
+    /// The hash of what it holds, 64 hexadecimal digits.
+    pub(crate) sha256: Option<String>,
+}
+
 impl Draft {
-    /// The draft of what `facts` tell, at `path`, to become `target`; `None` when that is there, which it may be when another
+    /// The draft of what `facts` tell and was `listed`, at `path`, to become `target`; `None` when that is there, which it may be when another
     /// process has fetched it meanwhile. What came without an ETag is begun anew: nobody knows whether the rest would fit.
     pub(crate) fn open(
         path: &Path,
         target: &Path,
         facts: &Facts,
+        listed: Announced,
         tell: &mut dyn FnMut(&str),
     ) -> Result<Option<Self>, HubError> {
         let failed = |action, path: &Path| {
@@ -63,13 +74,14 @@ impl Draft {
                 break file;
             }
         };
-        let hash = facts.sha256().map(|_| Sha256::new());
+        let hash = facts.sha256().or(listed.sha256.as_deref()).map(|_| Sha256::new());
         let mut draft = Self {
             path: path.to_owned(),
             target: target.to_owned(),
             file,
             etag: facts.etag.clone(),
             hash,
+            listed,
             len: 0,
         };
         match draft.etag {
@@ -137,13 +149,14 @@ impl Draft {
     /// Checks that all has come, `total` bytes, and gives the file its name. What is not what was announced is thrown away.
     pub(crate) fn finish(mut self, facts: &Facts, total: Option<u64>) -> Result<(), Trouble> {
         let found = self.hash.as_ref().map(|hash| format!("{:x}", hash.clone().finalize()));
-        let problem = match (total, facts.sha256(), found) {
-            (Some(total), ..) if total != self.len => Some(format!("{} bytes in place of {total}", self.len)),
-            (_, Some(announced), Some(found)) if !found.eq_ignore_ascii_case(announced) => {
-                Some(format!("its SHA-256 is {found} in place of {announced}"))
-            }
-            _ => None,
-        };
+        let sizes = [total, self.listed.size].into_iter().flatten();
+        let hashes = [facts.sha256(), self.listed.sha256.as_deref()].into_iter().flatten();
+        let other_size = sizes.into_iter().find(|size| *size != self.len);
+        let other_hash = found.and_then(|found| {
+            let announced = hashes.into_iter().find(|announced| !found.eq_ignore_ascii_case(announced))?;
+            Some(format!("its SHA-256 is {found} in place of {announced}"))
+        });
+        let problem = other_size.map(|size| format!("{} bytes in place of {size}", self.len)).or(other_hash);
         if let Some(problem) = problem {
             self.begin_anew()?;
             return Err(Trouble::Damaged(problem));
@@ -190,7 +203,8 @@ mod tests {
 
     fn open(folder: &Path, facts: &Facts) -> Option<Draft> {
         let (path, target) = (folder.join("f.incomplete"), folder.join("f"));
-        Draft::open(&path, &target, facts, &mut |line| panic!("{line}")).expect("a folder")
+        Draft::open(&path, &target, facts, Announced::default(), &mut |line| panic!("{line}"))
+            .expect("a folder")
     }
 
     #[test]
@@ -227,6 +241,26 @@ mod tests {
         assert_eq!(open(folder.path(), &nameless).expect("nothing is there").len(), 0);
     }
 
+    /// Whatever the answer itself says.
+    #[test]
+    fn what_is_not_what_was_listed_is_thrown_away() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (path, target) = (folder.path().join("f.incomplete"), folder.path().join("f"));
+        let listed = Announced { size: Some(5), sha256: Some(HELLO.to_owned()) };
+        let come = |bytes: &[u8]| {
+            let facts = Facts::default();
+            let mut draft = Draft::open(&path, &target, &facts, listed.clone(), &mut |line| panic!("{line}"))
+                .expect("a folder")
+                .expect("nothing is there");
+            draft.add(bytes).expect("written");
+            draft.finish(&facts, Some(bytes.len() as u64)).map_err(|trouble| trouble.to_string())
+        };
+        assert!(come(b"hell").expect_err("it is short").contains("4 bytes in place of 5"));
+        assert!(come(b"jello").expect_err("it is another").contains("its SHA-256 is "));
+        assert!(!target.exists());
+        come(b"hello").expect("it is right");
+    }
+
     #[test]
     fn a_second_process_waits_and_finds_it_whole() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -236,7 +270,9 @@ mod tests {
         let (waits, is_waiting) = std::sync::mpsc::channel();
         let second = std::thread::spawn(move || {
             let mut tell = |line: &str| waits.send(line.to_owned()).expect("the test listens");
-            Draft::open(&path, &target, &Facts::linked(HELLO, 5), &mut tell).expect("a folder").is_none()
+            Draft::open(&path, &target, &Facts::linked(HELLO, 5), Announced::default(), &mut tell)
+                .expect("a folder")
+                .is_none()
         });
         assert!(is_waiting.recv().expect("it waits").contains("by another process"));
         first.add(b"hello").expect("written");

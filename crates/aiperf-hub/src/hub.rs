@@ -10,7 +10,7 @@ use http::StatusCode;
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use crate::draft::Draft;
+use crate::draft::{Announced, Draft};
 use crate::error::HubError;
 use crate::http::{Answer, Facts, Http, Reading, Sink, Trouble};
 use crate::progress::{Progress, size};
@@ -54,8 +54,8 @@ pub(crate) struct Dataset {
 pub(crate) struct Listed {
     /// Its path.
     pub(crate) path: String,
-    /// Bytes, where the hub tells.
-    pub(crate) size: Option<u64>,
+    /// What the hub tells of it.
+    pub(crate) about: Announced,
 }
 
 /// A repository of the hub.
@@ -115,6 +115,13 @@ struct About {
 struct Sibling {
     rfilename: String,
     size: Option<u64>,
+    /// Of a file that the repository only points to.
+    lfs: Option<Pointer>,
+}
+
+#[derive(Deserialize)]
+struct Pointer {
+    sha256: Option<String>,
 }
 
 /// Asks the hub, more than once where that may help.
@@ -467,7 +474,12 @@ fn read_dataset(url: &BaseUrl, answer: &Answer) -> Result<Dataset, HubError> {
         Some(serde_json::Value::Array(configs)) => configs,
         _ => Vec::new(),
     };
-    let files = files.into_iter().map(|file| Listed { path: file.rfilename, size: file.size }).collect();
+    let is_hash = |hash: &String| hash.len() == 64 && hash.bytes().all(|b| b.is_ascii_hexdigit());
+    let listed = |file: Sibling| {
+        let sha256 = file.lfs.and_then(|pointer| pointer.sha256).filter(is_hash);
+        Listed { path: file.rfilename, about: Announced { size: file.size, sha256 } }
+    };
+    let files = files.into_iter().map(listed).collect();
     Ok(Dataset { commit, files, configs })
 }
 

@@ -150,7 +150,7 @@ pub(super) fn listed(folder: &Path, listing: &Listing) -> Vec<Part> {
     let snapshot = folder.join("snapshots").join(&listing.commit);
     let part = |file: &crate::hub::Listed| {
         let path = snapshot.join(&file.path);
-        Part { name: file.path.clone(), size: file.size, path: path.is_file().then_some(path) }
+        Part { name: file.path.clone(), size: file.about.size, path: path.is_file().then_some(path) }
     };
     listing.files.iter().map(part).collect()
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::choose::{Wanted, is_inside};
+use crate::draft::Announced;
 use crate::error::HubError;
 use crate::hub::{Listed, escaped, is_name};
 use crate::store::note;
@@ -33,6 +34,8 @@ struct Written {
 struct WrittenFile {
     path: String,
     size: Option<u64>,
+    #[serde(default)]
+    sha256: Option<String>,
 }
 
 /// Where it is kept.
@@ -46,13 +49,21 @@ pub(super) fn read(folder: &Path, wanted: Wanted<'_>) -> Option<Listing> {
     let bytes = std::fs::read(place(folder, wanted)).ok()?;
     let Written { revision, commit, files } = serde_json::from_slice(&bytes).ok()?;
     let is_sound = is_name(&commit) && !files.is_empty() && files.iter().all(|file| is_inside(&file.path));
-    let files = files.into_iter().map(|file| Listed { path: file.path, size: file.size }).collect();
+    let listed = |file: WrittenFile| {
+        let about = Announced { size: file.size, sha256: file.sha256 };
+        Listed { path: file.path, about }
+    };
+    let files = files.into_iter().map(listed).collect();
     is_sound.then_some(Listing { revision, commit, files })
 }
 
 /// Keeps it.
 pub(super) fn write(place: &Path, listing: &Listing) -> Result<(), HubError> {
-    let files = listing.files.iter().map(|file| WrittenFile { path: file.path.clone(), size: file.size });
+    let files = listing.files.iter().map(|file| WrittenFile {
+        path: file.path.clone(),
+        size: file.about.size,
+        sha256: file.about.sha256.clone(),
+    });
     let written = Written {
         revision: listing.revision.clone(),
         commit: listing.commit.clone(),

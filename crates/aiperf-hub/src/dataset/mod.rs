@@ -18,7 +18,7 @@ use aiperf_tokens::HubCache;
 use self::choose::{Wanted, by_names, by_page, end, is_inside};
 use self::here::{Found, Places, holds_no, listed};
 use self::listing::Listing;
-use crate::draft::Draft;
+use crate::draft::{Announced, Draft};
 use crate::error::{HubError, PartName};
 use crate::fetch::waited_for;
 use crate::http::Facts;
@@ -281,7 +281,9 @@ async fn from_hub(
             return Err(foreign(format!("the ETag '{etag}' of {file} is no name of a file")));
         }
         let blob = store.blob(etag);
-        Draft::open(&beside(&blob, ""), &blob, facts, tell)
+        let listed = listing.files.iter().find(|listed| listed.path == file);
+        let about = listed.map(|listed| listed.about.clone()).unwrap_or_default();
+        Draft::open(&beside(&blob, ""), &blob, facts, about, tell)
     };
     let etag = hub.dataset_file(repo, &listing.commit, file, &mut open).await?;
     store.link(&listing.commit, file, &etag)?;
@@ -298,7 +300,7 @@ async fn from_elsewhere(mut hub: Hub<'_>, url: &str, place: &Path) -> Result<Pat
     let file = place.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let mut open = |facts: &Facts, tell: &mut dyn FnMut(&str)| {
         let etag = facts.etag.as_deref().filter(|etag| is_name(etag)).map(|etag| format!(".{etag}"));
-        Draft::open(&beside(place, &etag.unwrap_or_default()), place, facts, tell)
+        Draft::open(&beside(place, &etag.unwrap_or_default()), place, facts, Announced::default(), tell)
     };
     hub.elsewhere(&address, &file, &mut open).await?;
     fetched(&hub, &file, place);

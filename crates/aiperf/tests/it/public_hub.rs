@@ -368,6 +368,27 @@ fn a_redirect_that_says_what_it_leads_to_is_believed_within_a_host_too() {
     assert_eq!(prompts(&done), ["here"]);
 }
 
+/// An answer that is whole by its own word may still be a page of somebody in between.
+#[test]
+fn what_is_not_what_the_hub_listed_is_thrown_away() {
+    let (server, right) = (sim("ttft=0&itl=0"), rows("problem", &["1 + 1?"]));
+    let served = AtomicUsize::new(0);
+    let hub = Script::by_request(move |request| {
+        let hash = format!("{:x}", Sha256::digest(&right));
+        let file = json!({"rfilename": "test.jsonl", "size": right.len(), "lfs": {"sha256": hash, "size": right.len()}});
+        if request.path.starts_with("/api/") {
+            return Reply::json(200, &json!({"sha": COMMIT, "siblings": [file]}).to_string());
+        }
+        let wrong = rows("problem", &["9 + 9?"]);
+        let body = if served.fetch_add(1, Ordering::Relaxed) == 0 { &wrong } else { &right };
+        answer("200 OK", &[("ETag", "\"abc\"")], body)
+    });
+    let hub = hub.start().expect("it listens");
+    let done = fetching(&server, &hub, "spec_al_math500").args("--request-count 1").run().expect_exit(0);
+    assert_eq!(prompts(&done), ["1 + 1?"]);
+    done.says(&["its SHA-256 is ", "attempt 2 of 4"]);
+}
+
 #[test]
 fn the_next_run_goes_on_where_the_last_one_ended() {
     let server = sim("ttft=0&itl=0");
