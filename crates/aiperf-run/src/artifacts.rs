@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use aiperf_core::plan::ArtifactsPlan;
+use aiperf_core::plan::{ArtifactsPlan, DatasetPlan, Plan};
 use aiperf_report::inputs;
 
 use crate::error::RunError;
@@ -47,6 +47,28 @@ impl Folder {
         let logs = folder.dir.join("logs");
         fs::create_dir_all(&logs).map_err(|e| artifact("make the folder", &logs, e))?;
         Ok((folder, note))
+    }
+
+    /// Refuses a plan whose results would take the place of its prompts. An `inputs.json` of an earlier run is moved with it, which is
+    /// told.
+    pub fn spares_input(plan: &Plan) -> Result<(), RunError> {
+        let DatasetPlan::File(set) = &plan.dataset else { return Ok(()) };
+        let folder = Self::names(&plan.artifacts);
+        let same = |path: &Path| match (fs::canonicalize(path), fs::canonicalize(&set.path)) {
+            (Ok(path), Ok(input)) => path == input,
+            _ => false,
+        };
+        let inputs = folder.inputs_json();
+        let in_the_way = |path: &PathBuf| *path != inputs && same(path);
+        match folder.own_files().into_iter().chain([folder.dir.clone()]).find(in_the_way) {
+            Some(path) => Err(RunError::InputInTheWay { input: set.path.clone(), path }),
+            None => Ok(()),
+        }
+    }
+
+    /// Names alone.
+    fn names(plan: &ArtifactsPlan) -> Self {
+        Self { dir: plan.dir.clone(), prefix: plan.prefix.clone(), _lock: None }
     }
 
     /// Makes the folder, if it is not there, for what a dry run says: results that are there stay.

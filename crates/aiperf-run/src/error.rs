@@ -7,6 +7,17 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
+    /// Results would take the place of the prompts.
+    #[error(
+        "--input-file: '{}' is where this run writes results ({}); take another --artifact-dir or --profile-export-prefix",
+        input.display(), path.display()
+    )]
+    InputInTheWay {
+        /// The prompts.
+        input: PathBuf,
+        /// What would be written.
+        path: PathBuf,
+    },
     /// A file or folder of results could not be made or written.
     #[error("cannot {action} {}: {source}", path.display())]
     Artifact {

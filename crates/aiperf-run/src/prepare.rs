@@ -149,8 +149,8 @@ pub(crate) struct ComposerSetup {
 /// Makes prepared conversations.
 pub(crate) struct Composer {
     setup: ComposerSetup,
-    /// Which conversations are in `inputs.json`: a bit each.
-    written: Vec<u64>,
+    /// Which conversations are in `inputs.json`: a bit each, in words by their number, for they may lie far apart.
+    written: HashMap<usize, u64>,
     kept: HashMap<usize, Arc<Prepared>>,
     kept_bytes: usize,
 }
@@ -158,7 +158,7 @@ pub(crate) struct Composer {
 impl Composer {
     /// A composer that has made nothing yet.
     pub(crate) fn new(setup: ComposerSetup) -> Self {
-        Self { setup, written: Vec::new(), kept: HashMap::new(), kept_bytes: 0 }
+        Self { setup, written: HashMap::new(), kept: HashMap::new(), kept_bytes: 0 }
     }
 
     /// Another one, which makes the same conversations but keeps and writes none; `None` where no second turn waits for its time, as
@@ -220,12 +220,9 @@ impl Composer {
 
     /// Notes that a conversation is in `inputs.json`; `false` when it was before.
     fn is_new(&mut self, entry: usize) -> bool {
-        let (word, bit) = (entry / 64, 1 << (entry % 64));
-        if self.written.len() <= word {
-            self.written.resize(word + 1, 0);
-        }
-        let was = self.written[word] & bit != 0;
-        self.written[word] |= bit;
+        let (word, bit) = (self.written.entry(entry / 64).or_default(), 1 << (entry % 64));
+        let was = *word & bit != 0;
+        *word |= bit;
         !was
     }
 

@@ -20,6 +20,7 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
     aiperf_os::memory::give_back_soon();
+    aiperf_os::signals::survive_file_size_limit();
     let args: Vec<_> = std::env::args_os().skip(1).collect();
     cli::dispatch(&args).into()
 }

@@ -43,7 +43,7 @@ pub(crate) fn command() -> Command {
                 .value_name("FILE")
                 .value_hint(ValueHint::FilePath)
                 .value_parser(value_parser!(PathBuf))
-                .help("Write the report to this file too, as JSON"),
+                .help("Write the report to this file too, as JSON; - shows it in place of the text"),
         )
         .arg(
             Arg::new("format")
@@ -66,6 +66,15 @@ pub(crate) fn run(matches: &ArgMatches) -> Exit {
     let of = |name| matches.get_one::<PathBuf>(name);
     let Some(file) = of("file").or_else(|| of("input-file")) else { return Exit(USAGE) };
     let block_size = matches.get_one("block-size").copied().unwrap_or(512);
+    let to_stdout = |path: &&PathBuf| path.as_os_str() == "-";
+    let report = of("output-file").filter(|path| !to_stdout(path));
+    if let Some(path) = report.filter(|path| super::is_same_file(path, file)) {
+        output::say(&format!(
+            "error: --output-file '{}' is the trace itself, which the report would replace; give it another name",
+            path.display()
+        ));
+        return Exit(USAGE);
+    }
     let analysis = match analyze(file, block_size) {
         Ok(analysis) if analysis.total_requests == 0 => {
             output::say(&format!("error: '{}' holds no rows", file.display()));
@@ -80,10 +89,11 @@ pub(crate) fn run(matches: &ArgMatches) -> Exit {
     let json = format!("{:#}\n", analysis.json());
     let text = match matches.get_one::<String>("format").map(String::as_str) {
         Some("json") => json.clone(),
+        _ if of("output-file").is_some_and(|path| to_stdout(&path)) => json.clone(),
         _ => output::plain(&analysis.text()),
     };
     let mut exit = output::data(&text);
-    if let Some(path) = of("output-file") {
+    if let Some(path) = report {
         let code = written(path, &json);
         if code == SUCCESS {
             output::say(&format!("Analysis report saved to {}", path.display()));

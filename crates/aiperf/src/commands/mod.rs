@@ -78,6 +78,20 @@ fn whole<T>(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -> io::Result<
     done
 }
 
+/// Whether two names lead to one file.
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt as _;
+        let place = |path| std::fs::metadata(path).map(|about| (about.dev(), about.ino()));
+        matches!((place(one), place(other)), (Ok(one), Ok(other)) if one == other)
+    }
+    #[cfg(not(unix))]
+    {
+        matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
+    }
+}
+
 /// Writes a file, and the folders above it; the exit code.
 fn written(path: &Path, text: &str) -> u8 {
     match whole(path, |file| file.write_all(text.as_bytes())) {

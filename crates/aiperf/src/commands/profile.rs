@@ -47,12 +47,12 @@ fn benchmark(resolved: Resolved) -> Result<Exit, RunError> {
     for note in &notes {
         output::say(note);
     }
+    Folder::spares_input(&plan)?;
     let job = load(plan, download_tokenizer, download_dataset)?;
     if !job.plan().seed_given {
         let seed = job.plan().seed;
         output::say(&format!("Random seed drawn for this run: {seed} (give it back with --random-seed)"));
     }
-    aiperf_os::signals::survive_file_size_limit();
     if let Some(format) = dry_run {
         return foretell(&job, format);
     }
@@ -107,7 +107,14 @@ fn foretell(job: &Job, format: DryRunFormat) -> Result<Exit, RunError> {
         );
     };
     tell_unheard(signals::listen_briefly(interrupt.clone(), give_up));
-    let told = job.foretell(&folder, &interrupt, screen())?;
+    let told = match job.foretell(&folder, &interrupt, screen()) {
+        // Nothing of the command line could mend it.
+        Err(error @ RunError::Artifact { .. }) => {
+            output::fail(&error);
+            return Ok(Exit(FAILED));
+        }
+        told => told?,
+    };
     let shown = output::data(match format {
         DryRunFormat::Text => &told.page,
         DryRunFormat::Json => &told.json,

@@ -299,12 +299,13 @@ fn large(
     let store = store.start().expect("it listens");
     let location = format!("{}/blob?signed=1", store.url());
     let (hash, size) = (format!("\"{:x}\"", Sha256::digest(&bytes)), bytes.len().to_string());
+    let listed = vec![("test.jsonl", bytes.clone())];
     let hub = Script::by_request(move |request| {
         if request.path.contains("/resolve/") {
             let headers = [("Location", &*location), ("X-Linked-Etag", &hash), ("X-Linked-Size", &size)];
             return answer("302 Found", &headers, b"");
         }
-        serve(request, "HuggingFaceH4/MATH-500", &[("test.jsonl", Vec::new())], &Value::Null)
+        serve(request, "HuggingFaceH4/MATH-500", &listed, &Value::Null)
     });
     (hub.start().expect("it listens"), store, bytes)
 }
@@ -355,13 +356,14 @@ fn a_redirect_that_says_what_it_leads_to_is_believed_within_a_host_too() {
     let server = sim("ttft=0&itl=0");
     let bytes = rows("problem", &["here"]);
     let (hash, size) = (format!("\"{:x}\"", Sha256::digest(&bytes)), bytes.len().to_string());
+    let listed = [("test.jsonl", bytes.clone())];
     let hub = Script::by_request(move |request| match request.path.as_str() {
         "/blob" => answer("200 OK", &[], &bytes),
         path if path.contains("/resolve/") => {
             let headers = [("Location", "/blob"), ("X-Linked-Etag", &*hash), ("X-Linked-Size", &size)];
             answer("302 Found", &headers, b"")
         }
-        _ => serve(request, "HuggingFaceH4/MATH-500", &[("test.jsonl", Vec::new())], &Value::Null),
+        _ => serve(request, "HuggingFaceH4/MATH-500", &listed, &Value::Null),
     });
     let hub = hub.start().expect("it listens");
     let done = fetching(&server, &hub, "spec_al_math500").args("--request-count 1").run().expect_exit(0);

@@ -150,6 +150,35 @@ fn an_open_loop_without_descriptors_ends() {
 
 #[cfg(target_os = "linux")]
 #[test]
+fn of_a_million_million_conversations_those_that_are_sent_cost_memory() {
+    let done = Run::profile("sim://?ttft=0&itl=0")
+        .args("--num-dataset-entries 1000000000000 --dataset-sampling-strategy shuffle --request-count 50")
+        .script("ulimit -v 6000000; exec \"$0\" \"$@\"")
+        .run()
+        .expect_exit(0);
+    assert!(done.inputs().len() >= 50);
+}
+
+#[test]
+fn results_never_take_the_place_of_prompts() {
+    let prompts = "{\"text\": \"mine\"}\n";
+    let done = Run::new("profile --model demo --ui none --url http://127.0.0.1:1 --artifact-dir . --profile-export-prefix prompts")
+        .args("--input-file prompts.jsonl")
+        .file("prompts.jsonl", prompts)
+        .run()
+        .expect_exit(2);
+    assert!(done.made().is_empty(), "{:?}", done.made());
+    done.says(&["'prompts.jsonl' is where this run writes results", "--artifact-dir"]);
+    let folder =
+        Run::new("profile --model demo --ui none --url http://127.0.0.1:1 --artifact-dir r --input-file r")
+            .args("--custom-dataset-type raw_payload")
+            .file("r/a.jsonl", "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}\n")
+            .run();
+    folder.expect_exit(2).says(&["'r' is where this run writes results"]);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
 fn a_device_without_end_is_no_input() {
     for args in ["--tokenizer /dev/zero", "--tokenizer builtin --api-key-file /dev/zero", "-f /dev/zero"] {
         let run = Run::new("profile --model demo --artifact-dir out --url http://127.0.0.1:1").args(args);

@@ -424,3 +424,34 @@ fn multipliers_are_for_traces_with_blocks() {
         .expect_exit(2)
         .says(&["--synthesis-prompt-len-multiplier", "--input-file"]);
 }
+
+#[test]
+fn a_report_takes_nobody_s_file() {
+    let rows = "{\"timestamp\": 0, \"input_length\": 600, \"output_length\": 2, \"hash_ids\": [1, 2]}\n";
+    let run = |args: &str| Run::new(args).file("t.jsonl", rows).run();
+    let done = run("analyze-trace t.jsonl --output-file ./t.jsonl").expect_exit(2);
+    let read = |done: &crate::support::Done, name: &str| std::fs::read_to_string(done.home.path().join(name));
+    assert_eq!(read(&done, "t.jsonl").expect("it is there"), rows);
+    done.says(&["'./t.jsonl' is the trace itself"]);
+    let done = run("analyze-trace t.jsonl --output-file -").expect_exit(0);
+    assert!(serde_json::from_str::<Value>(&done.stdout).is_ok(), "{}", done.stdout);
+    assert!(!done.home.path().join("-").exists());
+    let named = Run::new("synthesize trace --rows 3").file("trace.jsonl", "mine").run().expect_exit(2);
+    assert_eq!(read(&named, "trace.jsonl").expect("it is there"), "mine");
+    named.says(&["'trace.jsonl' is there already", "--output"]);
+    Run::new("synthesize trace --rows 3 --output trace.jsonl")
+        .file("trace.jsonl", "old")
+        .run()
+        .expect_exit(0);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_limit_of_file_sizes_is_told() {
+    let done = Run::new("synthesize trace --rows 3000 --output t.jsonl")
+        .script("ulimit -f 8; exec \"$0\" \"$@\"")
+        .run()
+        .expect_exit(1);
+    assert_eq!(done.made().len(), 0, "{:?}", done.made());
+    done.says(&["cannot write", "t.jsonl"]);
+}

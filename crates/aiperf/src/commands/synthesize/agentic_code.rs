@@ -1,7 +1,7 @@
 //! `aiperf synthesize agentic-code`: conversations as coding assistants have them, AIPerf's for the same configuration and seed.
 
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use aiperf_core::text::grouped;
 use aiperf_trace::agentic::{Config, Layout, Quality, Rows, conversations, write_rows};
@@ -114,7 +114,17 @@ pub(crate) fn run(matches: &ArgMatches) -> Exit {
     let turns = match made {
         Ok(turns) => turns,
         Err(e) => {
-            output::say(&format!("error: cannot write '{}': {e}", folder.display()));
+            let why = match e.kind() {
+                io::ErrorKind::AlreadyExists if parent.is_dir() => {
+                    "it is there already, for the name holds the second; run it again, or give another --output"
+                        .to_owned()
+                }
+                io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
+                    format!("'{}' is a file; --output takes a folder", parent.display())
+                }
+                _ => e.to_string(),
+            };
+            output::say(&format!("error: cannot write '{}': {why}", folder.display()));
             return Exit(FAILED);
         }
     };

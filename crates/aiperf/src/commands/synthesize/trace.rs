@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use aiperf_core::text::grouped;
 use aiperf_trace::{Arrival, Form, Lengths, Made, Shape};
 use clap::builder::ValueParser;
+use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command, ValueHint, value_parser};
 
 use super::tell_block_size;
@@ -116,6 +117,14 @@ fn share(text: &str) -> Result<f64, String> {
 pub(crate) fn run(matches: &ArgMatches) -> Exit {
     let Some(shape) = shape(matches) else { return Exit(USAGE) };
     let Some(path) = matches.get_one::<PathBuf>("output") else { return Exit(USAGE) };
+    // A name that nobody gave takes nobody's file.
+    if matches.value_source("output") == Some(ValueSource::DefaultValue) && path.exists() {
+        output::say(&format!(
+            "error: '{}' is there already; --output says another name, or the same to write over it",
+            path.display()
+        ));
+        return Exit(USAGE);
+    }
     let (ids, bytes) = shape.expected();
     let size = format!(
         "about {} block ids, {} GB: {} rows, prompts of {} tokens on average in blocks of {}",
