@@ -40,19 +40,22 @@ impl PromptIds {
             return self.endpoint.texts(body).iter().map(|text| self.prompt(text)).collect();
         }
         let mut ids = Vec::new();
-        if let Some(template) = self.tokenizer.chat_template()
-            && let Ok(fields) = serde_json::from_slice::<Map<String, Value>>(body)
-            && let Some(messages) = messages(self.endpoint.kind(), &fields)
-        {
-            let around = TemplateFields::of(self.endpoint.kind(), &fields);
-            let Ok(text) = template.render_with(&around.conversation(&messages, self.now)) else {
-                return Vec::new();
-            };
-            self.tokenizer.encode(&text, &mut ids);
-        } else {
-            for text in self.endpoint.texts(body) {
+        let kind = self.endpoint.kind();
+        let Ok(fields) = serde_json::from_slice::<Map<String, Value>>(body) else { return Vec::new() };
+        match (self.tokenizer.chat_template(), messages(kind, &fields)) {
+            (Some(template), Some(messages)) => {
+                let around = TemplateFields::of(kind, &fields);
+                let Ok(text) = template.render_with(&around.conversation(&messages, self.now)) else {
+                    return Vec::new();
+                };
                 self.tokenizer.encode(&text, &mut ids);
             }
+            // Parts of a message are one text to the server here, too.
+            (None, Some(Value::Array(messages))) => {
+                let contents = messages.iter().filter_map(|message| message["content"].as_str());
+                contents.for_each(|text| self.tokenizer.encode(text, &mut ids));
+            }
+            _ => self.endpoint.texts(body).iter().for_each(|text| self.tokenizer.encode(text, &mut ids)),
         }
         if ids.is_empty() { Vec::new() } else { vec![ids] }
     }
@@ -99,6 +102,8 @@ mod tests {
         assert_eq!(ids(EndpointKind::Chat, None, talk), [[1, 2, 3]]);
         let template = "{% for m in messages %}<{{ m.role }}> {{ m.content }} {% endfor %}";
         assert_eq!(ids(EndpointKind::Chat, Some(template), talk), [[8, 1, 2, 6, 3]]);
+        let parts = r#"{"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"bb"}]}]}"#;
+        assert_eq!(ids(EndpointKind::Chat, None, parts), [[1, 2]]);
         let refuses = "{{ raise_exception('never') }}";
         assert!(ids(EndpointKind::Chat, Some(refuses), talk).is_empty());
         assert_eq!(ids(EndpointKind::Completions, Some(template), r#"{"prompt":["a bb","ccc"]}"#).len(), 2);

@@ -115,7 +115,7 @@ impl Words {
         Some(self.word(start, short - 1) as usize)
     }
 
-    /// Appends tokens `from..to` of the text `start`: its last [`DIGITS`] digits to the base of the number of words, the lowest first, and
+    /// Appends tokens `from..to` of the text `start`: its last eight digits to the base of the number of words, the lowest first, and
     /// behind them the words in their cycle, from the place of the lowest digit on. Token 0 has no space before it.
     pub fn write(&self, start: u64, from: u64, to: u64, out: &mut String) {
         for i in from..to {

@@ -134,6 +134,23 @@ fn a_limit_in_extra_fields_is_the_one_asked_for() {
     assert!(!done.stdout.contains("before the output length"), "{}", done.stdout);
 }
 
+#[test]
+fn parts_of_a_message_are_one_text_with_line_ends_between_them() {
+    for api in ["chat", "messages"] {
+        let args = format!(
+            "--endpoint-type {api} --isl 37 --osl 2 --conversation-turn-mean 3 --batch-size 3 --num-conversations 4"
+        );
+        let server = sim(AT_ONCE);
+        let run = |more: &str| {
+            Run::unseeded(&url(&server)).args("--random-seed 11 --concurrency 1").args(&args).args(more)
+        };
+        let dry = run("--dry-run").run().expect_exit(0);
+        let told = foretold(&dry)["phases"][0]["cache"]["prompt_tokens"].clone();
+        run("").run_in(dry).expect_exit(0);
+        assert_eq!(whole(&told), server.stop().prompt_tokens, "{api}");
+    }
+}
+
 /// Its answers differ from one session to the next, whatever was asked.
 #[test]
 fn a_conversation_that_comes_again_finds_no_answer_of_another_session() {
