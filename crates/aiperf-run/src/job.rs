@@ -334,9 +334,14 @@ impl Job {
         Ok(Driven { anchor, ends, inputs, collected, server_count, probed, turned_away, problems })
     }
 
+    /// What a user would rather know before the run than behind it.
+    pub fn warnings(&self) -> Vec<String> {
+        starts::silences(&self.starts, &*self.workload)
+    }
+
     /// What a user should know of the load, one sentence each.
     pub(crate) fn notes(&self) -> Vec<String> {
-        let mut notes = starts::notes(&self.starts);
+        let mut notes = starts::notes(&self.starts, &*self.workload);
         if self.plan.on_turn_error == OnTurnError::AbortSession && self.workload.describe().most_turns < 2 {
             notes.push("--on-turn-error has no effect: every conversation has one turn".to_owned());
         }

@@ -61,17 +61,42 @@ fn starts(
     })
 }
 
+/// Nanoseconds of a day.
+const NS_PER_DAY: u64 = 86_400 * 1_000_000_000;
+
 /// What a user should know of them, one sentence each.
-pub(crate) fn notes(starts: &[Starts]) -> Vec<String> {
-    let left_out = starts.iter().map(|starts| match starts {
-        Starts::Schedule(schedule) => schedule.left_out(),
-        Starts::Places | Starts::Arrivals | Starts::Ticks | Starts::Users(_) => 0,
-    });
-    let told = left_out.filter(|rows| *rows > 0);
-    told.map(|rows| {
-        let lie = if rows == 1 { "conversation lies" } else { "conversations lie" };
-        let are = if rows == 1 { "is" } else { "are" };
-        format!("Fixed schedule: {rows} {lie} outside its offsets and {are} left out.")
-    })
-    .collect()
+pub(crate) fn notes(starts: &[Starts], workload: &dyn Workload) -> Vec<String> {
+    let mut notes = Vec::new();
+    for starts in starts {
+        let Starts::Schedule(schedule) = starts else { continue };
+        let rows = schedule.left_out();
+        if rows > 0 {
+            let lie = if rows == 1 { "conversation lies" } else { "conversations lie" };
+            let are = if rows == 1 { "is" } else { "are" };
+            notes.push(format!("Fixed schedule: {rows} {lie} outside its offsets and {are} left out."));
+        }
+        notes.extend(silence(schedule, workload));
+    }
+    notes
+}
+
+/// Of schedules that wait for days, where.
+pub(crate) fn silences(starts: &[Starts], workload: &dyn Workload) -> Vec<String> {
+    let of = |starts: &Starts| match starts {
+        Starts::Schedule(schedule) => silence(schedule, workload),
+        Starts::Places | Starts::Arrivals | Starts::Ticks | Starts::Users(_) => None,
+    };
+    starts.iter().filter_map(of).collect()
+}
+
+/// A wait of days is seldom meant: times of some rows may be in another unit.
+fn silence(schedule: &FixedSchedule, workload: &dyn Workload) -> Option<String> {
+    let (silence_ns, entry) = schedule.longest_silence().filter(|(ns, _)| *ns >= NS_PER_DAY)?;
+    let place = workload.place(entry.conversation);
+    let place = place.unwrap_or_else(|| format!("conversation {}", entry.conversation + 1));
+    Some(format!(
+        "Fixed schedule: for {:.1} days nothing starts until {place}; if the times of rows have different units, give them one, or cut \
+         silences (--max-idle-gap-cap-seconds).",
+        silence_ns as f64 / NS_PER_DAY as f64
+    ))
 }

@@ -252,7 +252,12 @@ fn bars(bins: &[u64]) -> String {
 
 fn time(ns: u64) -> String {
     let seconds = ns_to_seconds(ns);
-    if seconds < 120.0 { format!("{seconds:.3} s") } else { format!("{:.1} min", seconds / 60.0) }
+    match seconds {
+        ..120.0 => format!("{seconds:.3} s"),
+        ..7_200.0 => format!("{:.1} min", seconds / 60.0),
+        ..172_800.0 => format!("{:.1} hours", seconds / 3_600.0),
+        _ => format!("{:.1} days", seconds / 86_400.0),
+    }
 }
 
 fn bytes(bytes: u64) -> String {

@@ -56,6 +56,9 @@ fn benchmark(resolved: Resolved) -> Result<Exit, RunError> {
     if let Some(format) = dry_run {
         return foretell(&job, format);
     }
+    for warning in job.warnings() {
+        output::say(&format!("warning: {warning}"));
+    }
     let (folder, moved) = Folder::prepare(&job.plan().artifacts)?;
     if let Some(moved) = moved {
         output::say(&moved);

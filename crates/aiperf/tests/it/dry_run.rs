@@ -271,6 +271,22 @@ fn a_schedule_is_told_with_its_times() {
     assert_eq!((&phase["requests"], &phase["sending_s"]), (&json!(6), &json!(0.5)));
 }
 
+/// Rows in seconds behind rows in milliseconds.
+#[test]
+fn a_schedule_that_waits_for_days_says_where() {
+    let row = |at: u64| json!({"timestamp": at, "text": "a"}).to_string();
+    let done = Run::unseeded("http://127.0.0.1:9")
+        .args("--input-file t.jsonl --fixed-schedule --random-seed 1 --dry-run")
+        .file("t.jsonl", [row(1_000), row(1_700_000_000), row(1_700_000_500)].join("\n"))
+        .run()
+        .expect_exit(0);
+    let page = crate::support::flat(&done.stdout);
+    assert!(
+        page.contains("for 19.7 days nothing starts until t.jsonl:2") && page.contains("within 19.7 days"),
+        "{page}"
+    );
+}
+
 #[test]
 fn what_answers_decide_is_not_told() {
     let run =
