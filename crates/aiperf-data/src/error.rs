@@ -109,6 +109,18 @@ pub enum DataError {
         /// Those that are there.
         columns: String,
     },
+    /// No conversations where ShareGPT has them.
+    #[error(
+        "{}: has no 'conversations', which sharegpt has; it has {columns}; --dataset-messages-column says what they are called here, and \
+         --custom-dataset-type another form",
+        path.display()
+    )]
+    NoTalks {
+        /// The file.
+        path: PathBuf,
+        /// Those that are there.
+        columns: String,
+    },
     /// No column of a name that many data sets have.
     #[error(
         "{}: which column says what is sent? It has {columns}; name one with --dataset-prompt-column, or with \

@@ -206,3 +206,11 @@ fn proxies_are_taken_from_the_environment_when_that_is_asked_for() {
     assert_eq!(asked(&["-m", "m", "-u", "sim://"], &trust), (false, vec![]));
     assert!(run_in(&["-m", "m"], &[("AIPERF_HTTP_TRUST_ENV", "perhaps")]).is_err());
 }
+
+#[test]
+fn a_list_in_the_query_of_the_simulated_server_stays_in_it() {
+    let plan = good("-m m --url sim://?faults=500:every=7,cut:every=11").plan;
+    assert_eq!(plan.endpoint.targets.len(), 1);
+    let beside = wrong("-m m --url sim://?faults=500:every=7,cut:every=11,http://h");
+    assert!(beside[0].contains("sim:// beside other servers"), "{beside:?}");
+}

@@ -12,7 +12,7 @@ mod tests;
 
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
@@ -24,6 +24,7 @@ use serde_json::value::RawValue;
 
 pub(super) use self::look::Shown;
 use self::pass::Index;
+use super::lines;
 use super::raw_payload::{Body, needed};
 use crate::error::{DataError, RowProblem};
 use crate::models::Models;
@@ -57,6 +58,9 @@ impl InputsJson {
     pub(crate) fn open(plan: &Plan, set: &FilePlan, input: Input) -> Result<Self, DataError> {
         if set.entries == Some(0) {
             return Err(DataError::NoEntries);
+        }
+        if lines::first(&input)?.is_none() {
+            return Err(DataError::EmptyFile { path: input.name.clone() });
         }
         let index = Index::of(&input, needed(plan.endpoint.kind))?;
         if index.sessions.is_empty() {
@@ -124,9 +128,12 @@ impl InputsJson {
     fn read(&self, start: u64, bytes: usize) -> Result<Vec<u8>, DataError> {
         let mut read = vec![0; bytes];
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        file.seek(SeekFrom::Start(start))
-            .and_then(|_| file.read_exact(&mut read))
-            .map_err(|source| DataError::Read { path: self.path.clone(), source })?;
+        file.seek(SeekFrom::Start(start)).and_then(|_| file.read_exact(&mut read)).map_err(|source| {
+            match source.kind() {
+                ErrorKind::UnexpectedEof => self.at_fault("data".to_owned(), RowProblem::Changed),
+                _ => DataError::Read { path: self.path.clone(), source },
+            }
+        })?;
         Ok(read)
     }
 

@@ -84,6 +84,9 @@ pub(crate) fn open(
         }
         Err(input) => input,
     };
+    if !set.columns.is_empty() && lines::first(&input)?.is_none() {
+        return Err(DataError::EmptyFile { path: input.name.clone() });
+    }
     columns_of_none()?;
     let (shape, notes) = detect::shape_of(set, &input)?;
     Ok(match shape {

@@ -1,14 +1,14 @@
 //! The files that rows are in, one or several, read again at the place of a row.
 
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use super::index::Rows;
 use super::lines;
 use super::row::Placed;
-use crate::error::DataError;
+use crate::error::{DataError, RowProblem};
 
 /// Rows of all files, numbered one file after the other.
 #[derive(Debug, Default)]
@@ -60,8 +60,8 @@ impl Source {
 
     /// The bytes of a row without white space around them; perhaps with lines that are no rows behind it.
     pub(super) fn bytes(&self, row: usize) -> Result<Vec<u8>, DataError> {
-        let (part, row) = self.part(row);
-        let place = part.rows.bytes(row);
+        let (part, of_part) = self.part(row);
+        let place = part.rows.bytes(of_part);
         let mut bytes = vec![0; (place.end - place.start) as usize];
         let mut fetch = |file: &mut File| {
             file.seek(SeekFrom::Start(place.start))?;
@@ -71,7 +71,10 @@ impl Source {
             Some(file) => fetch(&mut file.lock().unwrap_or_else(PoisonError::into_inner)),
             None => File::open(&part.path).and_then(|mut file| fetch(&mut file)),
         }
-        .map_err(|source| DataError::Read { path: part.path.clone(), source })?;
+        .map_err(|source| match source.kind() {
+            ErrorKind::UnexpectedEof => self.error(row, (None, RowProblem::Changed)),
+            _ => DataError::Read { path: part.path.clone(), source },
+        })?;
         let behind = bytes.trim_ascii_end().len();
         bytes.truncate(behind);
         bytes.drain(..bytes.len() - bytes.trim_ascii_start().len());

@@ -95,8 +95,8 @@ pub(super) fn notes(facts: &RowFacts, long: LongPause, path: &Path) -> Vec<Strin
         format!("{file}: {} {are} {left_out}", rows(facts.not_drawn))
     });
     let outside = (facts.outside > 0).then(|| {
-        let lie = if facts.outside == 1 { "lies" } else { "lie" };
-        format!("{file}: {} {lie} outside of the schedule's offsets and are left out", rows(facts.outside))
+        let (lie, are) = if facts.outside == 1 { ("lies", "is") } else { ("lie", "are") };
+        format!("{file}: {} {lie} outside of the schedule's offsets and {are} left out", rows(facts.outside))
     });
     let outputs = (facts.capped_outputs > 0).then(|| {
         let n = facts.capped_outputs;

@@ -202,9 +202,15 @@ fn lacks(wanted: Wanted<'_>, all: &[String]) -> String {
 pub(super) fn holds_no(wanted: Wanted<'_>, repo: &str, all: &[String]) -> String {
     let part =
         wanted.part().map(|part| format!(" of the part '{}'", for_terminal(part, 40))).unwrap_or_default();
+    let mut different: Vec<&String> = Vec::new();
+    for path in all {
+        if !different.contains(&path) && different.len() <= TOLD {
+            different.push(path);
+        }
+    }
     let names: Vec<String> =
-        all.iter().take(TOLD).map(|path| format!("'{}'", for_terminal(path, 80))).collect();
-    let more = if all.len() > TOLD { " and more" } else { "" };
+        different.iter().take(TOLD).map(|path| format!("'{}'", for_terminal(path, 80))).collect();
+    let more = if different.len() > TOLD { " and more" } else { "" };
     let held =
         if names.is_empty() { "no data at all".to_owned() } else { format!("{}{more}", names.join(", ")) };
     format!("holds no rows '{}'{part} of '{repo}', but {held}", wanted.split())

@@ -32,8 +32,11 @@ pub(super) enum Chosen {
 impl Chosen {
     /// Conversations of ShareGPT.
     pub(super) fn talks(columns: &ColumnsPlan, first: &Entry, input: &Input) -> Result<Self, DataError> {
-        let named = columns.messages.clone().unwrap_or_else(|| MESSAGES[1].to_owned());
-        let messages = named_in(&named, "--dataset-messages-column", first, input)?;
+        let messages = match &columns.messages {
+            Some(named) => named_in(named, "--dataset-messages-column", first, input)?,
+            None if first.contains_key(MESSAGES[1]) => MESSAGES[1].to_owned(),
+            None => return Err(DataError::NoTalks { path: input.name.clone(), columns: names(first) }),
+        };
         Ok(Self::Messages { messages, system: None })
     }
 

@@ -219,6 +219,10 @@ fn columns_have_usual_names_or_those_that_the_user_says() {
         open(&named, "q.csv", table.as_bytes()).map(|_| ()),
         Err("q.csv: has no 'reply', which --dataset-response-column names; it has 'id', 'question', 'answer', 'system', 'n'".to_owned())
     );
+    let talks =
+        open(&set(FileFormat::ShareGpt), "q.csv", table.as_bytes()).expect_err("it has no conversations");
+    assert!(talks.contains("has no 'conversations', which sharegpt has; it has 'id', 'question'"), "{talks}");
+    assert_eq!(open(&named, "q.jsonl", b" \n").map(|_| ()), Err("q.jsonl: holds no rows".to_owned()));
     let said = open(&set(FileFormat::Detect), "q.csv", b"a,b\n1,2\n").expect_err("nothing is known of it");
     assert!(
         said.starts_with(
