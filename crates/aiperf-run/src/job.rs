@@ -172,7 +172,7 @@ impl Job {
         let mut notes = self.notes();
         if turned_away > 0 {
             notes.push(format!(
-                "The simulated server shares the open files of this run, had none left, and closed {turned_away} connections at once: \
+                "The simulated server shares the open files of this run, had none left, and closed {turned_away} or more connections at once: \
                  raise the limit (ulimit -n), or let fewer requests be under way (--concurrency)."
             ));
         }

@@ -248,15 +248,30 @@ async fn accept(server: Rc<Server>, listener: TcpListener) {
             continue;
         }
         // Out of descriptors, most likely. A peer that is turned away knows it; in the queue it would wait for good.
-        if spare.take().is_some() {
-            if let Poll::Ready(Ok(_)) = poll_fn(|cx| Poll::Ready(listener.poll_accept(cx))).await {
-                server.ledger.with_totals(|t| t.turned_away += 1);
+        let polled = match spare.take() {
+            Some(_) => Some(poll_fn(|cx| Poll::Ready(listener.poll_accept(cx))).await),
+            None => None,
+        };
+        match polled {
+            Some(Poll::Ready(Ok(_))) => server.ledger.with_totals(|t| t.turned_away += 1),
+            Some(Poll::Pending) => {}
+            // Another thread of the process was faster, and waits for an answer now: nobody would give one back.
+            Some(Poll::Ready(Err(_))) | None => {
+                if reset_queue(&listener).is_ok() {
+                    server.ledger.with_totals(|t| t.turned_away += 1);
+                }
+                server.desk.sleep_until_ns(mono_ns() + ACCEPT_PAUSE_NS).await;
             }
-        } else {
-            server.desk.sleep_until_ns(mono_ns() + ACCEPT_PAUSE_NS).await;
         }
         spare = self::spare(&listener);
     }
+}
+
+/// Ends all connections that wait to be accepted, which takes no descriptor. Only Linux lets a listener do so.
+fn reset_queue(listener: &TcpListener) -> io::Result<()> {
+    let socket = socket2::SockRef::from(listener);
+    socket.shutdown(std::net::Shutdown::Both)?;
+    socket.listen(BACKLOG as i32)
 }
 
 /// A descriptor to be given up when there is none for a connection; `None` when there is none left.

@@ -100,7 +100,7 @@ pub struct SimTotals {
     pub connections: u64,
     /// Most connections at once.
     pub peak_connections: u64,
-    /// Connections closed at once, for no descriptor was left for them.
+    /// Connections closed at once, for no descriptor was left for them; at least so many.
     pub turned_away: u64,
     /// Most requests in prefill or decode at once.
     pub peak_running: u64,
