@@ -58,13 +58,14 @@ COMPLETIONS = PACKED + (
     "MRmMHAAAHAAAHAAAHAAAHAAAHAAAHAAAHAAAAAoDAABQQVIx"
 )
 # Public data sets: what the hub would give. This program finds the files in the hub's cache; AIPerf asks the package `datasets`, in whose place a module reads the same.
-HUB = "hub/datasets--%s/snapshots/0123456789abcdef0123456789abcdef01234567/%s.jsonl"
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+HUB = "hub/datasets--%s/snapshots/%s/%s.jsonl"
 ASKS_HUB = """import json, os
-def load_dataset(repo, name=None, split=None, **_):
-    path = os.path.join(%r %% (repo.replace("/", "--"), "/".join(filter(None, [name, split]))))
+def load_dataset(repo, name=None, split=None, revision=%r, **_):
+    path = os.path.join(%r %% (repo.replace("/", "--"), revision, "/".join(filter(None, [name, split]))))
     with open(path, encoding="utf-8") as file:
         return [json.loads(line) for line in file]
-""" % HUB
+""" % (COMMIT, HUB)
 WORDS = ["Where does the river turn?", "  Who carries the light, and why?\nSay it in one line.  ", "How many stones has the bridge: 3, 5 or 7? Naïve counting — 東京.", "What is below?"]
 
 
@@ -77,9 +78,56 @@ def column(name, **more):
     return [dict({name: words, "solution": "none"}, **more) for words in [*WORDS[:2], "   ", *WORDS[2:]]]
 
 
-def public(name, repo, file, rows, options="--request-count 4 --concurrency 1", **more):
-    files = {HUB % (repo.replace("/", "--"), file): lines(rows), "site/datasets.py": ASKS_HUB}
+def public(name, repo, file, rows, options="--request-count 4 --concurrency 1", commit=COMMIT, **more):
+    files = {HUB % (repo.replace("/", "--"), commit, file): lines(rows), "site/datasets.py": ASKS_HUB}
     return case("--streaming --export-level raw --public-dataset %s %s" % (name, options), lengths=False, texts="exact", files=files, **more)
+
+
+def span(number, seconds, messages, used=(40, 12), kind="llm_call", code=1, **asked):
+    """A recorded request of an agent that took half a second."""
+    at = lambda ms: "2026-04-29T00:03:%02d.%03d000+00:00" % divmod(ms, 1000)
+    said = {"gen_ai.usage.input_tokens": used[0], "gen_ai.usage.output_tokens": used[1], "gen_ai.input.messages": json.dumps(messages)}
+    said.update({"gen_ai." + name.replace("__", "."): value for name, value in asked.items()})
+    begin = int(seconds * 1000)
+    return {"type": kind, "name": "span %d" % number, "status": {"code": code}, "start_time": at(begin), "end_time": at(begin + 500), "attributes": said}
+
+
+def said(role, *parts):
+    return {"role": role, "parts": [part if isinstance(part, dict) else {"type": "text", "content": part} for part in parts]}
+
+
+CALL = {"type": "tool_call", "id": "call_1", "name": "look", "arguments": {"where": "below the bridge", "deep": 2.5}}
+RESULT = {"type": "tool_call_response", "id": "call_1", "result": {"found": ["stones", "東京"]}}
+TOOL = {"type": "function", "name": "look", "description": "Look somewhere.", "parameters": {"type": "object", "properties": {"where": {"type": "string"}}}}
+
+
+def agent(name, harness, model, *spans, benchmark="swebench"):
+    return {"harness": harness, "session_id": name, "models": [model], "benchmark": benchmark, "spans": list(spans)}
+
+
+AGENTS = [
+    agent(
+        "first", "tool_calling", "openai/azure/gpt-4.1",
+        span(0, 1, [said("developer", "Be brief."), said("user", "What is below ", "the bridge?")], tool__definitions=json.dumps([TOOL]), request__max_tokens=32),
+        span(1, 1.6, [], used=(0, 5)),
+        span(2, 1.7, [said("user", "What is below the bridge?"), said("assistant", {"type": "thinking", "thinking": "I look."}, "I look.", CALL), said("user", RESULT, "And now?")],
+             system_instructions="Be kind.", request__temperature=0.25, request__stop_sequences=["END", "."]),
+        span(3, 1.4, [], kind="tool_call"),
+        span(4, 1.9, [said("user", "This one failed.")], code=2),
+        span(5, 2.0, [said("user", RESULT)], kind=None, operation__name="chat", system_instructions=json.dumps([{"type": "text", "content": "Be kind."}]), request__stop_sequences=[]),
+    ),
+    agent("empty", "tool_calling", "gpt-4.1", span(0, 1, [said("user", "nobody")], code=2)),
+    agent("second", "claude_code", "aws/claude-opus-4-5", span(0, 9, [said("user", "Who carries the light?")]), span(1, 9.1, [said("user", "Who carries it now?")]), benchmark="appworld"),
+    agent("third", "Tool_Calling", "Kimi-K2.5", span(0, 4, [said("user", "How many stones?")], request__max_tokens=7), benchmark="tau2_retail"),
+]
+
+
+def agents(name, options):
+    repo, commit = {
+        "exgentic": ("Exgentic/agent-llm-traces", "70036b93a04e61b0ea2706a68b962f4f26774587"),
+        "exgentic_v2": ("Exgentic/agent-llm-traces-v2", "4b8ad4ab198438e5a170f9171c19c6a2cf7c1814"),
+    }[name]
+    return public(name, repo, "train", AGENTS, options, commit=commit)
 
 
 TALKS = [
@@ -283,6 +331,11 @@ CASES = {
         )},
     ),
     "public_aimo": public("aimo", "AI-MO/NuminaMath-TIR", "train", column("problem")),
+    "public_exgentic": agents("exgentic", "--num-conversations 3 --concurrency 1"),
+    "public_exgentic_requests": agents("exgentic", "--request-count 4 --concurrency 1 --dataset-filter harness=tool_calling"),
+    "public_exgentic_model": agents("exgentic", "--num-conversations 1 --concurrency 1 --dataset-filter source_model=azure/GPT-4.1 harness=TOOL_CALLING"),
+    "public_exgentic_v2": agents("exgentic_v2", "--num-dataset-entries 2 --concurrency 1 --num-conversations 3 --dataset-filter benchmark=tau2_retail"),
+    "public_exgentic_schedule": agents("exgentic", "--fixed-schedule --num-dataset-entries 3"),
     "public_gsm8k": public("spec_al_gsm8k", "openai/gsm8k", "main/test", column("question"), "--osl 7 --request-count 4 --concurrency 1"),
     "public_math500": public("spec_al_math500", "HuggingFaceH4/MATH-500", "test", column("problem")),
     "public_humaneval": public("spec_al_humaneval", "openai/openai_humaneval", "test", column("prompt")),

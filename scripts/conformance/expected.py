@@ -153,9 +153,10 @@ EXPECTED = [
     ],
     *[
         (names, "records/session_num", "", "the number of the session, not of the request")
-        for names in ("turns*", "sticky_sessions", "user_centric", "file_sessions", "file_turns", "inputs_json", "baseten*", "public_sharegpt", "public_mtbench")
+        for names in ("turns*", "sticky_sessions", "user_centric", "file_sessions", "file_turns", "inputs_json", "baseten*", "public_sharegpt", "public_mtbench", "public_exgentic", "public_exgentic_requests", "public_exgentic_model")
     ],
     ("file_turns", r"inputs\.json", "role.*user.*role.*system", "a later turn's own part alone"),
+    ("public_exgentic_schedule", r"inputs\.json", "session_id", "in the order of their times"),
     ("bad_option", "exit code", "ours 2, AIPerf's 1", "what was typed wrongly has a code of its own"),
     ("seq_dist", r"inputs\.json", "max_completion_tokens", "drawn by position"),
     ("turns_responses", r"request/body", r"\"id\":\"msg", "replies are repeated as text, not as the server's items"),

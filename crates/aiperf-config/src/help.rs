@@ -48,7 +48,7 @@ fn argument(row: &'static Row) -> Arg {
         Kind::Bool => arg.action(ArgAction::SetTrue),
         // They change nothing, so the short help leaves them out.
         Kind::Off => arg.action(ArgAction::SetTrue).hide_short_help(true),
-        Kind::List | Kind::Headers | Kind::Extra | Kind::Objectives => {
+        Kind::List | Kind::Filters | Kind::Headers | Kind::Extra | Kind::Objectives => {
             arg.value_name(row.kind.placeholder()).action(ArgAction::Append).num_args(1..)
         }
         Kind::Path | Kind::Series => {

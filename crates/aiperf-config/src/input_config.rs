@@ -254,6 +254,15 @@ fn dataset(settings: &Settings, entries: Option<u64>) -> Json {
                 (Id::ForceMinTokens, "force_min_tokens"),
             ],
         );
+        let filters = settings
+            .list(Id::DatasetFilter)
+            .unwrap_or_default()
+            .iter()
+            .filter_map(|filter| filter.split_once('='));
+        let filters: Map<String, Json> = filters.map(|(key, value)| (key.to_owned(), value.into())).collect();
+        if !filters.is_empty() {
+            put(&mut out, "filters", filters);
+        }
         if let Some(osl) = osl {
             put(&mut out, "osl", osl);
         }

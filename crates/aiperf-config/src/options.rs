@@ -322,13 +322,16 @@ options! {
     PublicDataset(&["public-dataset"], "dataset.dataset", Kind::Text, Default::Absent, Group::Dataset,
         "A data set that others publish, by AIPerf's name: sharegpt, aimo, aimo_aime, aimo_numina_cot, aimo_numina_1_5, instruct_coder, \
          blazedit_5k, blazedit_10k, spec_bench, spec_al_gsm8k, spec_al_math500, spec_al_humaneval, spec_al_mbpp, spec_al_mtbench; with \
-         images or videos mmstar, mmvu, vision_arena, llava_onevision; with speech librispeech, voxpopuli, gigaspeech, ami, spgispeech. It is \
+         images or videos mmstar, mmvu, vision_arena, llava_onevision; with speech librispeech, voxpopuli, gigaspeech, ami, spgispeech; recorded requests of agents exgentic, exgentic_v2. It is \
          taken from .cache/aiperf/datasets, from the hub's cache, or from --input-file; --dataset-download fetches one that is not there.");
     DatasetDownload(&["dataset-download"], "dataset.download", Kind::Bool, Default::Is("false"), Group::Dataset,
         "Fetch a public data set that is not here from the hub into the hub's cache, as far as the run needs its files. HF_ENDPOINT, \
          HF_TOKEN and HF_HUB_OFFLINE count.");
     HfSubset(&["hf-subset"], "dataset.hf_subset", Kind::Text, Default::Said("the data set's usual one"), Group::Dataset,
         "Which part of a public data set of the hub is sent.");
+    DatasetFilter(&["dataset-filter"], "dataset.filters", Kind::Filters, Default::Absent, Group::Dataset,
+        "Which sessions of a public data set of agents are sent: harness=NAME, source_model=NAME (the model that was recorded), and of \
+         exgentic_v2 benchmark=NAME. Each key once; a session has to match them all.");
     DatasetFormat(&["custom-dataset-type"], "dataset.format", Kind::Choice {
             words: &["single_turn", "multi_turn", "mooncake_trace", "bailian_trace", "burst_gpt_trace", "random_pool",
                 "sagemaker_data_capture", "baseten_trace", "raw_payload", "inputs_json", "sharegpt", "chat"],

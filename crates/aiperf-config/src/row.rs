@@ -33,6 +33,8 @@ pub enum Kind {
     },
     /// Fields of a request body: a JSON object or `key:value` pairs, values typed.
     Extra,
+    /// `key=value` pairs: repeated, or separated by commas.
+    Filters,
     /// A number.
     Float {
         /// Smallest.
@@ -98,6 +100,7 @@ impl Kind {
                     format!("a number {from} {min}")
                 }
             }
+            Self::Filters => "key=value pairs".to_owned(),
             Self::Headers => "name:value pairs".to_owned(),
             Self::Int { min, max } if *max == u64::MAX => format!("a whole number from {min}"),
             Self::Int { min, max } => format!("a whole number from {min} to {max}"),
@@ -126,6 +129,7 @@ impl Kind {
             Self::Choice { .. } => "WORD",
             Self::Duration { .. } => "TIME",
             Self::Extra => "KEY:VALUE",
+            Self::Filters => "KEY=VALUE",
             Self::Headers => "NAME:VALUE",
             Self::Int { .. } | Self::Float { .. } => "N",
             Self::Lengths => "JSON",
@@ -140,7 +144,7 @@ impl Kind {
 
     /// Whether the option may be given several times and takes several values at once.
     pub const fn is_repeatable(&self) -> bool {
-        matches!(self, Self::List | Self::Headers | Self::Extra | Self::Objectives)
+        matches!(self, Self::List | Self::Filters | Self::Headers | Self::Extra | Self::Objectives)
     }
 
     /// Whether the option needs no value on the command line.

@@ -96,6 +96,7 @@ fn value(row: &Row) -> Json {
         Kind::Objectives => {
             json!({"type": "object", "minProperties": 1, "additionalProperties": {"type": ["number", "string"]}})
         }
+        Kind::Filters => json!({"type": "object", "additionalProperties": {"type": "string"}}),
         Kind::Headers => {
             json!({"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}})
         }
@@ -126,7 +127,14 @@ fn value(row: &Row) -> Json {
     };
     let is_text = matches!(
         row.kind,
-        Kind::Path | Kind::Text | Kind::List | Kind::Extra | Kind::Headers | Kind::Lengths | Kind::Objectives
+        Kind::Path
+            | Kind::Text
+            | Kind::List
+            | Kind::Extra
+            | Kind::Filters
+            | Kind::Headers
+            | Kind::Lengths
+            | Kind::Objectives
     );
     let mut out = if is_text { form } else { json!({"anyOf": [form, template]}) };
     if let Some(map) = out.as_object_mut() {

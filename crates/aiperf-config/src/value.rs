@@ -16,7 +16,7 @@ use crate::place::Place;
 use crate::rate_series;
 use crate::redact::redact_fields;
 use crate::row::{Kind, Row};
-use crate::yaml::{Data, Node, Scalar};
+use crate::yaml::{Data, Entry, Node, Scalar};
 
 /// A value of some option.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,7 +29,7 @@ pub(crate) enum Value {
     Float(f64),
     /// Of [`Kind::Choice`] (canonical word), [`Kind::Text`], [`Kind::Path`], and the file of a [`Kind::Series`].
     Text(String),
-    /// Of [`Kind::List`].
+    /// Of [`Kind::List`], and of [`Kind::Filters`] with their keys in front.
     List(Vec<String>),
     /// Of [`Kind::Headers`]: names and values.
     Headers(Vec<(String, String)>),
@@ -107,6 +107,7 @@ pub(crate) fn from_text(row: &Row, text: &str) -> Result<Value, Trouble> {
             .filter(|x| fits_float(*x, min, above, max))
             .map(Value::Float)
             .ok_or_else(|| Trouble::bad(row, text)),
+        Kind::Filters => filters(row, text.split(',').map(|part| part.trim().to_owned())),
         Kind::Headers => parse_headers(row, text).map(Value::Headers),
         Kind::Int { min, max } => trimmed
             .parse()
@@ -172,8 +173,15 @@ pub(crate) fn from_node(row: &Row, node: &Node) -> Result<Value, Trouble> {
             }
             Ok(Value::Extra(all))
         }
+        (Data::Map(entries), Kind::Filters) => {
+            let one = |entry: &Entry| match &entry.node.data {
+                Data::Scalar(scalar) => Ok(format!("{}={}", entry.key.trim(), scalar.raw.trim())),
+                Data::List(_) | Data::Map(_) => Err(shape("a mapping of names to texts")),
+            };
+            filters(row, entries.iter().map(one).collect::<Result<Vec<_>, _>>()?.into_iter())
+        }
         (_, Kind::Extra) => Err(shape("a mapping, or texts key:value and key:=json")),
-        (_, Kind::Headers) => Err(shape("a mapping")),
+        (_, Kind::Filters | Kind::Headers) => Err(shape("a mapping")),
         (_, Kind::Objectives) => objectives::from_node(node),
         (_, Kind::Lengths) => lengths::distribution(&node.to_json()).map(Value::Lengths),
         (_, Kind::Pairs) => lengths::pairs(&node.to_json()).map(Value::Pairs),
@@ -336,6 +344,15 @@ fn list(row: &Row, items: Vec<String>) -> Result<Value, Trouble> {
         });
     }
     Ok(Value::List(items))
+}
+
+/// Each `key=value`, without the blanks around both.
+fn filters(row: &Row, items: impl Iterator<Item = String>) -> Result<Value, Trouble> {
+    let one = |item: String| match item.split_once('=').map(|(key, value)| (key.trim(), value.trim())) {
+        Some((key, value)) if !key.is_empty() && !value.is_empty() => Ok(format!("{key}={value}")),
+        _ => Err(Trouble::bad(row, &item)),
+    };
+    items.map(one).collect::<Result<_, _>>().map(Value::List)
 }
 
 /// `name:value`, several separated by commas; a comma that no `name:` follows belongs to the value.

@@ -1,5 +1,6 @@
 //! The validated, complete description of a run. Made by `aiperf-config`, read by every other room, changed by none.
 
+pub mod agents;
 mod endpoint;
 mod file;
 mod hooks;

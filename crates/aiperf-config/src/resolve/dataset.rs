@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use aiperf_core::plan::{
     BadRows, ColumnsPlan, CompletionsPlan, CorpusPlan, DatasetPlan, EndpointKind, FileFormat, FilePlan,
-    LengthPlan, LengthsPlan, Pacing, PhaseKind, PhasePlan, RandomStyle, ReplayPlan, Sampling, SyntheticPlan,
-    TimesPlan, TurnTimes, WindowPlan,
+    LengthPlan, LengthsPlan, Pacing, PhaseKind, PhasePlan, PublicPlan, PublicShape, RandomStyle, ReplayPlan,
+    Sampling, SyntheticPlan, TimesPlan, TurnTimes, WindowPlan,
 };
 
 use super::{Resolver, how};
@@ -230,6 +230,20 @@ impl Resolver<'_> {
             if self.settings.is_on(Id::OpenLoopStrict) {
                 self.needs(Id::OpenLoopStrict, "--fixed-schedule", "rows are sent at their own timestamps");
             }
+        }
+    }
+
+    /// Sessions of agents are so large, and so many, that a run says how many it wants before they are fetched.
+    pub(super) fn agents_need_count(&mut self, phases: &[PhasePlan]) {
+        let is_theirs = |public: &PublicPlan| matches!(public.set.shape, PublicShape::Agents(_));
+        let is_endless =
+            |phase: &PhasePlan| phase.kind == PhaseKind::Profiling && phase.most_sessions().is_none();
+        if self.public.as_ref().is_some_and(|public| is_theirs(public) && !public.is_given)
+            && !self.settings.has(Id::Entries)
+            && phases.iter().any(is_endless)
+        {
+            let counts = "--request-count, --num-conversations or --num-dataset-entries";
+            self.needs(Id::PublicDataset, counts, "its sessions are many, and large");
         }
     }
 

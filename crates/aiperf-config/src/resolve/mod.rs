@@ -66,6 +66,7 @@ impl<'a> Resolver<'a> {
         let verify_lengths = self.verify_lengths();
         let (phases, told): (Vec<PhasePlan>, Vec<Json>) = self.phases().into_iter().unzip();
         self.replay_needs_schedule(&phases);
+        self.agents_need_count(&phases);
         let cache_bust = self.cache_bust(&phases);
         let slos = self.slos();
         let artifacts = self.artifacts(&models, &phases);

@@ -1,6 +1,7 @@
 //! Data sets that others publish: which one is meant. Its files are looked for when the run is loaded.
 
-use aiperf_core::plan::{PUBLIC, PublicName, PublicPlan, PublicShape, PublicSource, public_named};
+use aiperf_core::plan::agents::{AgentFilter, AgentSet, BENCHMARKS, HARNESSES, source_model};
+use aiperf_core::plan::{PUBLIC, PublicName, PublicPlan, PublicSet, PublicShape, PublicSource, public_named};
 use aiperf_core::text::{for_terminal, nearest};
 
 use super::how;
@@ -40,6 +41,10 @@ pub(crate) fn find(
         }
         if let Some(place) = settings.place(Id::HfSubset).cloned() {
             let why = "it says which part of a public data set is sent";
+            errors.push(ConfigError::Needs { place, needs: "--public-dataset".into(), why });
+        }
+        if let Some(place) = settings.place(Id::DatasetFilter).cloned() {
+            let why = "it says which sessions of a public data set are sent";
             errors.push(ConfigError::Needs { place, needs: "--public-dataset".into(), why });
         }
         // A variable is set for all runs.
@@ -86,6 +91,7 @@ pub(crate) fn find(
         let allowed = "nothing: this data set is one file without parts".to_owned();
         errors.push(ConfigError::BadValue { place, found, allowed, nearest: None });
     }
+    let filter = filter(settings, set, errors);
     let is_given = settings.has(Id::InputFile);
     if !is_given {
         settings.add(Id::InputFile, Value::Text(set.name.to_owned()), place.clone());
@@ -95,5 +101,56 @@ pub(crate) fn find(
     }
     let form = if set.shape == PublicShape::ShareGpt { "sharegpt" } else { "chat" };
     settings.add(Id::DatasetFormat, Value::Text(form.to_owned()), place);
-    Some(PublicPlan { set, subset, is_given, entries: settings.int(Id::Entries) })
+    Some(PublicPlan { set, subset, is_given, entries: settings.int(Id::Entries), filter })
+}
+
+/// Which sessions of a data set of agents are wanted; no other has any to choose from.
+fn filter(settings: &Settings, set: &PublicSet, errors: &mut Vec<ConfigError>) -> AgentFilter {
+    let mut filter = AgentFilter::default();
+    let given = settings.list(Id::DatasetFilter).unwrap_or_default();
+    let Some(place) = settings.place(Id::DatasetFilter) else { return filter };
+    let mut bad = |found: String, allowed: String, near: Option<&str>| {
+        let nearest = near.map(str::to_owned);
+        errors.push(ConfigError::BadValue { place: place.clone(), found, allowed, nearest });
+    };
+    let PublicShape::Agents(agents) = set.shape else {
+        let allowed = "nothing: the data sets of agents, exgentic and exgentic_v2, have filters".to_owned();
+        bad(format!("a filter of '{}'", set.name), allowed, None);
+        return filter;
+    };
+    for (key, value) in given.iter().filter_map(|pair| pair.split_once('=')) {
+        let keys = [("harness", true), ("source_model", true), ("benchmark", agents.has_benchmarks)];
+        let known: Vec<&str> = keys.iter().filter(|(_, is_here)| *is_here).map(|(key, _)| *key).collect();
+        let (place, words, value) = match key {
+            "harness" => (&mut filter.harness, HARNESSES.to_vec(), value),
+            "source_model" => (&mut filter.source_model, agents.models(None), source_model(value)),
+            "benchmark" if agents.has_benchmarks => (&mut filter.benchmark, BENCHMARKS.to_vec(), value),
+            _ => {
+                let allowed = format!("the filters of {}: {}", set.name, known.join(", "));
+                bad(format!("'{}'", for_terminal(key, 40)), allowed, nearest(key, known));
+                continue;
+            }
+        };
+        match words.iter().find(|word| word.eq_ignore_ascii_case(value)) {
+            Some(_) if place.is_some() => bad(format!("'{key}' twice"), "each filter once".to_owned(), None),
+            Some(word) => *place = Some(word),
+            None => {
+                let found = format!("'{key}={}'", for_terminal(value, 60));
+                bad(found, format!("{key}= and one of {}", words.join(", ")), nearest(value, words));
+            }
+        }
+    }
+    if let Some((harness, models)) = never_together(agents, &filter) {
+        let found =
+            format!("harness={harness} with source_model={}", filter.source_model.unwrap_or_default());
+        bad(found, format!("models that {} has with it: {}", set.name, models.join(", ")), None);
+    }
+    filter
+}
+
+/// A harness that the data set does not have with the model that is wanted, and the models that it has.
+fn never_together(agents: &AgentSet, filter: &AgentFilter) -> Option<(&'static str, Vec<&'static str>)> {
+    let (harness, model) = filter.harness.zip(filter.source_model)?;
+    let models = agents.models(Some(harness));
+    (!models.contains(&model)).then_some((harness, models))
 }

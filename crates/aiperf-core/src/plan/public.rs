@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
+use super::agents::{AgentFilter, AgentSet, EXGENTIC, EXGENTIC_V2};
+
 /// A data set and what of it is sent.
 #[derive(Debug, PartialEq, Eq)]
 pub struct PublicSet {
@@ -28,6 +30,8 @@ pub enum PublicSource {
         subset: Option<&'static str>,
         /// Which rows.
         split: &'static str,
+        /// The commit that is meant; `None` is the newest.
+        commit: Option<&'static str>,
     },
     /// A file of a repository of the hub, or of another place.
     File {
@@ -71,12 +75,14 @@ pub enum PublicShape {
     },
     /// Speech in a column, to be written down.
     Speech(&'static str),
+    /// Sessions of agents, whose requests were recorded.
+    Agents(&'static AgentSet),
 }
 
 impl PublicShape {
     /// Whether so much is in such a data set that no more of it is read than a run asks for.
     pub const fn is_large(self) -> bool {
-        matches!(self, Self::FirstMessage { .. } | Self::Speech(_))
+        matches!(self, Self::FirstMessage { .. } | Self::Speech(_) | Self::Agents(_))
     }
 }
 
@@ -91,13 +97,15 @@ pub struct PublicPlan {
     pub is_given: bool,
     /// How many entries the user asks for.
     pub entries: Option<u64>,
+    /// Which sessions the user wants, of a data set of agents.
+    pub filter: AgentFilter,
 }
 
 impl PublicPlan {
     /// Where it comes from, as AIPerf's summary has it under `metadata`.
     pub fn source(&self) -> Value {
         let mut source = json!({"source_type": "public_dataset", "loader": self.set.name});
-        if let PublicSource::Hub { repo, subset, split } = self.set.source {
+        if let PublicSource::Hub { repo, subset, split, .. } = self.set.source {
             source["hf_dataset_name"] = repo.into();
             source["hf_split"] = split.into();
             if let Some(subset) = self.subset.as_deref().or(subset) {
@@ -127,7 +135,18 @@ const fn hub(
     split: &'static str,
     shape: PublicShape,
 ) -> PublicSet {
-    PublicSet { name, source: PublicSource::Hub { repo, subset, split }, shape }
+    PublicSet { name, source: PublicSource::Hub { repo, subset, split, commit: None }, shape }
+}
+
+/// A version of Exgentic, as AIPerf 0.13 pins it.
+const fn agents(
+    name: &'static str,
+    repo: &'static str,
+    commit: &'static str,
+    set: &'static AgentSet,
+) -> PublicSet {
+    let source = PublicSource::Hub { repo, subset: None, split: "train", commit: Some(commit) };
+    PublicSet { name, source, shape: PublicShape::Agents(set) }
 }
 
 use PublicShape::{Column, Edit, FirstMessage, FirstTurn, ShareGpt, Shown, Speech, Turns, Watched};
@@ -185,11 +204,17 @@ pub static PUBLIC: &[PublicSet] = &[
     hub("gigaspeech", "speechcolab/gigaspeech", Some("xs"), "test", Speech("audio")),
     hub("ami", "edinburghcstr/ami", Some("ihm"), "test", Speech("audio")),
     hub("spgispeech", "kensho/spgispeech", Some("test"), "test", Speech("audio")),
+    agents("exgentic", "Exgentic/agent-llm-traces", "70036b93a04e61b0ea2706a68b962f4f26774587", &EXGENTIC),
+    agents(
+        "exgentic_v2",
+        "Exgentic/agent-llm-traces-v2",
+        "4b8ad4ab198438e5a170f9171c19c6a2cf7c1814",
+        &EXGENTIC_V2,
+    ),
 ];
 
 /// Names of those that AIPerf has beside them, by their beginnings, and why they are not here.
 const LATER: &[(&str, &str)] = &[
-    ("exgentic", "agents' conversations with their tools, which have a form of their own"),
     ("semianalysis_cc_traces_weka", "traces of the form weka_trace"),
     ("weka_hf", "traces of the form weka_trace"),
 ];
@@ -217,11 +242,7 @@ pub fn public_named(name: &str) -> PublicName {
     }
     let is_later = |known: &str| {
         let known = letters(known);
-        if matches!(known.as_str(), "exgentic" | "semianalysiscctracesweka") {
-            wanted.starts_with(&known)
-        } else {
-            wanted == known
-        }
+        if known == "semianalysiscctracesweka" { wanted.starts_with(&known) } else { wanted == known }
     };
     match LATER.iter().find(|(known, _)| is_later(known)) {
         Some((_, what)) => PublicName::Later(what),
@@ -230,6 +251,14 @@ pub fn public_named(name: &str) -> PublicName {
 }
 
 impl PublicSet {
+    /// The commit that is meant, where it is not the newest.
+    pub const fn commit(&self) -> Option<&'static str> {
+        match self.source {
+            PublicSource::Hub { commit, .. } => commit,
+            PublicSource::File { .. } => None,
+        }
+    }
+
     /// The repository of the hub, if it is in one.
     pub const fn repo(&self) -> Option<&'static str> {
         match self.source {
@@ -256,10 +285,11 @@ mod tests {
             ("MMStar", "mmstar"),
             ("llava-onevision", "llava_onevision"),
             ("ami", "ami"),
+            ("exgentic-v2", "exgentic_v2"),
         ] {
             assert!(matches!(public_named(written), PublicName::Here(set) if set.name == name), "{written}");
         }
-        for later in ["exgentic-v2", "semianalysis-cc-traces-weka-061326-256-k", "weka_hf"] {
+        for later in ["semianalysis-cc-traces-weka-061326-256-k", "weka_hf"] {
             assert!(matches!(public_named(later), PublicName::Later(_)), "{later}");
         }
         for unknown in ["", "aim", "amigo", "sharegpt2"] {

@@ -128,6 +128,22 @@ pub enum RowProblem {
         /// What is wrong with it.
         problem: Box<RowProblem>,
     },
+    /// A recorded request of an agent's session is broken.
+    #[error("session '{session}', spans[{span}]: {problem}")]
+    InSpan {
+        /// The session's name.
+        session: String,
+        /// Its place, from 0.
+        span: usize,
+        /// What is wrong with it.
+        problem: Box<RowProblem>,
+    },
+    /// A session that came before.
+    #[error("the session '{name}' is there twice")]
+    SessionTwice {
+        /// Its name.
+        name: String,
+    },
     /// What is sent is said in no way, or in several.
     #[error(
         "'input_length', 'text_input', 'messages' or 'payload' says what is sent, and {}",

@@ -9,6 +9,9 @@ use aiperf_core::conversation::{Media, TextGroup, TurnHeaders};
 use aiperf_core::headers::{is_own_name, is_value};
 use aiperf_core::text::{for_terminal, nearest, without_place};
 use aiperf_trace::{is_endless_delay, with_named_delays};
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
 use serde_json::{Map, Value};
 
 use super::media::Given;
@@ -111,7 +114,10 @@ impl Row {
             (Some(_), false) => return Err(RowProblem::Both { one: "text", several: "texts" }),
             (Some(text), true) => vec![text],
             (None, false) => texts,
-            (None, true) if row.media.is_empty() => return Err(no_text(&row.unknown)),
+            // Fields may bring whole messages.
+            (None, true) if row.media.is_empty() && row.extra.is_empty() => {
+                return Err(no_text(&row.unknown));
+            }
             (None, true) => Vec::new(),
         };
         Ok(row)
@@ -275,6 +281,16 @@ pub(super) fn time(field: &'static str, value: &Value) -> Result<u64, RowProblem
     whole
         .or_else(|| part().map(parts))
         .ok_or_else(|| wrong(field, "a number of milliseconds from 0 to 18446744073709", value))
+}
+
+/// A moment in ISO 8601 as nanoseconds since 1970; one that names no zone is UTC.
+pub(super) fn moment_ns(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let moment = text.parse::<Timestamp>().ok().or_else(|| {
+        let civil = text.parse::<DateTime>().ok()?;
+        TimeZone::UTC.to_timestamp(civil).ok()
+    });
+    u64::try_from(moment?.as_nanosecond()).ok()
 }
 
 /// A number of seconds as nanoseconds.

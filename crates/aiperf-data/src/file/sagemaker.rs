@@ -5,14 +5,11 @@ use aiperf_core::plan::EndpointKind;
 use aiperf_core::text::for_terminal;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use jiff::Timestamp;
-use jiff::civil::DateTime;
-use jiff::tz::TimeZone;
 use serde_json::{Map, Value};
 
 use super::mooncake::{lay_messages, messages_of};
 use super::record::Record;
-use super::row::{Placed, Row, broken, length, read, shown, string, wrong};
+use super::row::{Placed, Row, broken, length, moment_ns, read, shown, string, wrong};
 use crate::error::RowProblem;
 
 /// Keys of a row, of its parts and of the metadata, which say nothing that could be sent.
@@ -136,13 +133,7 @@ fn base64_of(data: &str) -> Result<Vec<u8>, RowProblem> {
 
 /// A moment in ISO 8601 as nanoseconds since 1970; one that names no zone is UTC.
 fn moment(time: &Value) -> Result<u64, RowProblem> {
-    let text = time.as_str().unwrap_or_default().trim();
-    let moment = text.parse::<Timestamp>().ok().or_else(|| {
-        let civil = text.parse::<DateTime>().ok()?;
-        TimeZone::UTC.to_timestamp(civil).ok()
-    });
-    let ns = moment.and_then(|moment| u64::try_from(moment.as_nanosecond()).ok());
-    ns.ok_or_else(|| {
+    moment_ns(time.as_str().unwrap_or_default()).ok_or_else(|| {
         wrong("eventMetadata.inferenceTime", "a moment from 1970 on, as 2026-04-29T00:03:18Z", time)
     })
 }

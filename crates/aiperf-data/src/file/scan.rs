@@ -429,6 +429,12 @@ impl Scan {
         {
             return Err(RowProblem::ManyTurns { api: traits.name });
         }
+        let is_empty = |row: &Row| {
+            row.made.is_none() && row.payload.is_none() && row.texts.is_empty() && row.media.is_empty()
+        };
+        if record.turns.iter().any(|row| is_empty(row) && !self.api.is_replaced_by(&row.extra)) {
+            return Err(RowProblem::NoText);
+        }
         let mode = self.mode(record, before);
         if let (Some(found), Some(_)) = (record.mode, before)
             && found != self.mode_of(before)

@@ -88,7 +88,11 @@ impl Places {
                 return Ok(Found::Files(parts, Some(listing)));
             }
         }
-        let Some(snapshot) = snapshot(folder) else { return Ok(Found::Nothing) };
+        let snapshot = match self.set.commit() {
+            Some(commit) => Some(folder.join("snapshots").join(commit)).filter(|pinned| pinned.is_dir()),
+            None => snapshot(folder),
+        };
+        let Some(snapshot) = snapshot else { return Ok(Found::Nothing) };
         let mut all = Vec::new();
         let walked = walk(&snapshot, "", DEPTH, &mut all);
         walked.map_err(|(path, source)| HubError::Look { set: self.set.name, path, source })?;
@@ -124,7 +128,8 @@ impl Places {
         };
         match (self.set.repo(), &self.cache) {
             (Some(repo), Some(cache)) => {
-                format!("{own}, and the hub's cache {} has no data set '{repo}'", cache.display())
+                let commit = self.set.commit().map(|commit| format!(", commit {commit}")).unwrap_or_default();
+                format!("{own}, and the hub's cache {} has no data set '{repo}'{commit}", cache.display())
             }
             (Some(_), None) => format!("{own}, and there is no folder for the hub's cache"),
             (None, _) => own,
@@ -138,7 +143,8 @@ impl Places {
                 format!("'curl -L --create-dirs -o {KEPT}/{file} {url}' puts it there")
             }
             PublicSource::Hub { repo, .. } => format!(
-                "'hf download {repo} --repo-type dataset' puts it there (behind 'hf auth login', or with HF_TOKEN, where it is gated)"
+                "'hf download {repo} --repo-type dataset{}' puts it there (behind 'hf auth login', or with HF_TOKEN, where it is gated)",
+                self.set.commit().map(|commit| format!(" --revision {commit}")).unwrap_or_default()
             ),
         };
         format!("{fetch}, or give a file of it with --input-file beside --public-dataset")

@@ -240,7 +240,11 @@ fn ask(
 /// them.
 async fn list(hub: &mut Hub<'_>, repo: &str, wanted: Wanted<'_>) -> Result<Listing, HubError> {
     let mut all = Vec::new();
-    for revision in [MAIN, CONVERTED] {
+    // What the hub makes of a data set, it makes of its newest commit.
+    let newest = [MAIN, CONVERTED];
+    let pinned = wanted.set.commit().map(|commit| [commit]);
+    for revision in pinned.as_ref().map_or(&newest[..], |commit| &commit[..]) {
+        let revision = *revision;
         let Some(found) = hub.dataset(repo, revision).await? else { continue };
         let files: Vec<Listed> = found.files.into_iter().filter(|file| is_inside(&file.path)).collect();
         let paths: Vec<String> = files.iter().map(|file| file.path.clone()).collect();
@@ -287,7 +291,9 @@ async fn from_hub(
     };
     let etag = hub.dataset_file(repo, &listing.commit, file, &mut open).await?;
     store.link(&listing.commit, file, &etag)?;
-    store.set_ref(&listing.revision, &listing.commit)?;
+    if listing.revision != listing.commit {
+        store.set_ref(&listing.revision, &listing.commit)?;
+    }
     let path = store.snapshot(&listing.commit).join(file);
     fetched(&hub, file, &path);
     Ok(path)
@@ -323,6 +329,7 @@ fn beside(place: &Path, more: &str) -> PathBuf {
 mod tests {
     use std::cell::RefCell;
 
+    use aiperf_core::plan::agents::AgentFilter;
     use aiperf_core::plan::{PublicName, PublicShape, public_named};
     use aiperf_sim::scripted::{Reply, Script};
 
@@ -382,7 +389,8 @@ mod tests {
         let repo = cache.join("datasets--AI-MO--NuminaMath-TIR");
         let env = |name: &str| (name == "HF_HUB_CACHE").then(|| cache.display().to_string());
         let find = || {
-            let plan = PublicPlan { set, subset: None, is_given: false, entries: None };
+            let filter = AgentFilter::default();
+            let plan = PublicPlan { set, subset: None, is_given: false, entries: None, filter };
             DatasetFiles::find_with(&plan, Download::Never, &env).map(|files| files.count())
         };
         assert!(matches!(find(), Err(HubError::Absent { .. })));

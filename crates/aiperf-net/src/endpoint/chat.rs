@@ -17,6 +17,12 @@ pub(super) fn fields<'a>(request: &Request<'a>, streaming: bool, legacy_max_toke
         ("model", Field::Text(&turn.model)),
         ("stream", Field::Flag(streaming)),
     ];
+    // Where AIPerf has the tools of a request that was recorded.
+    if turn.extra.contains_key("messages")
+        && let Some(tools) = turn.extra.get("tools")
+    {
+        fields.push(("tools", Field::Json(tools)));
+    }
     if let Some(limit) = turn.max_tokens {
         let name = if legacy_max_tokens { "max_tokens" } else { "max_completion_tokens" };
         fields.push((name, Field::Count(limit)));

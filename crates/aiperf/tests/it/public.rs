@@ -110,7 +110,25 @@ fn files_are_found_in_the_hub_s_cache() {
     );
     refused("--public-dataset spec_bench", &["curl", "spec_bench.jsonl"]);
     refused("--public-dataset spec_bench --hf-subset x", &["--hf-subset"]);
-    refused("--public-dataset exgentic-v2", &["this version does not have yet"]);
+    refused("--public-dataset weka_hf", &["this version does not have yet"]);
+    refused("--dataset-filter harness=x", &["--dataset-filter needs --public-dataset"]);
+    refused("--public-dataset aimo --dataset-filter harness=x", &["'aimo'", "exgentic"]);
+    refused("--public-dataset exgentic", &["--public-dataset needs --request-count, --num-conversations"]);
+    let agents = |args: &str, says: &[&str]| {
+        refused(&format!("--public-dataset exgentic --request-count 1 --dataset-filter {args}"), says);
+    };
+    agents("harness=claude-code", &["'harness=claude-code'", "did you mean 'claude_code'"]);
+    agents("benchmark=swebench", &["'benchmark'", "the filters of exgentic: harness, source_model"]);
+    agents("harness=openai_solo harness=claude_code", &["'harness' twice"]);
+    agents("harness", &["'harness'", "key=value pairs"]);
+    agents(
+        "harness=openai_solo source_model=gpt-5.2-2025-12-11",
+        &["harness=openai_solo with source_model=gpt-5.2-2025-12-11", "DeepSeek-V3.2"],
+    );
+    agents(
+        "harness=openai_solo",
+        &["has no data set 'Exgentic/agent-llm-traces', commit 70036b93", "--revision 70036b93"],
+    );
     refused("--public-dataset sharegtp", &["sharegpt"]);
     refused("--hf-subset main", &["--hf-subset needs --public-dataset"]);
     refused(
@@ -142,4 +160,74 @@ fn a_file_is_given_beside_the_name() {
         .run()
         .expect_exit(0);
     assert_eq!(prompts(&done), ["def f():\n"]);
+}
+
+/// A session of an agent, of requests that begin at these seconds and take half of one.
+fn session(name: &str, harness: &str, starts: &[u32]) -> Value {
+    let span = |start: &u32| {
+        let parts = json!([{"type": "text", "content": format!("{name} at {start}")}]);
+        let said = json!({
+            "gen_ai.usage.input_tokens": 9, "gen_ai.usage.output_tokens": 4,
+            "gen_ai.input.messages": json!([{"role": "user", "parts": parts}]).to_string(),
+        });
+        json!({
+            "type": "llm_call", "status": {"code": 1}, "attributes": said,
+            "start_time": format!("2026-04-29T00:00:{start:02}Z"), "end_time": format!("2026-04-29T00:00:{start:02}.5Z"),
+        })
+    };
+    let spans: Vec<Value> = starts.iter().map(span).collect();
+    json!({"harness": harness, "session_id": name, "models": ["azure/gpt-4.1"], "spans": spans})
+}
+
+/// Of the commit that is meant, whatever else is there.
+#[test]
+fn sessions_of_agents_are_sent_again() {
+    let server = sim("ttft=0&itl=0");
+    let folder = "hub/datasets--Exgentic--agent-llm-traces";
+    let rows = [
+        session("a", "tool_calling", &[1, 3]),
+        session("b", "claude_code", &[7]),
+        session("c", "tool_calling", &[2, 3]),
+    ];
+    let run = |args: &str| {
+        ask(&url(&server), &format!("--public-dataset exgentic {args}"))
+            .env("HF_HUB_CACHE", "hub")
+            .file(&format!("{folder}/refs/main"), COMMIT)
+            .file(&cached("Exgentic/agent-llm-traces", "train.jsonl"), "newer, and not asked for")
+            .file(
+                &format!("{folder}/snapshots/70036b93a04e61b0ea2706a68b962f4f26774587/data/train-00000-of-00001.jsonl"),
+                lines(&rows),
+            )
+    };
+    let done = run("--num-conversations 2 --replay-speedup 1000").run().expect_exit(0).ends(Tally::of(3, 0));
+    assert_eq!(prompts(&done), ["a at 1", "a at 3", "b at 7"]);
+    assert!(done.inputs().iter().all(
+        |body| body["max_completion_tokens"] == 4 && body["messages"].as_array().map(Vec::len) == Some(1)
+    ));
+    let done = run(
+        "--num-conversations 3 --dataset-filter harness=tool_calling --inter-turn-delay-cap-seconds 0.001",
+    );
+    let done = done.run().expect_exit(0);
+    assert_eq!(prompts(&done), ["a at 1", "a at 3", "c at 2", "c at 3", "a at 1", "a at 3"], "two are there");
+    assert!(
+        flat(&done.stdout).contains("1 that --dataset-filter does not take, such as of claude_code with"),
+        "{}",
+        done.stdout
+    );
+    assert_eq!(done.summary()["metadata"]["dataset"]["hf_dataset_name"], "Exgentic/agent-llm-traces");
+    assert_eq!(done.summary()["input_config"]["datasets"][0]["filters"], json!({"harness": "tool_calling"}));
+    // Each session begins with the schedule.
+    let timed = "--fixed-schedule --num-dataset-entries 3 --replay-speedup 1000";
+    let done = run(timed).run().expect_exit(0).ends(Tally::of(5, 0));
+    let mut names: Vec<String> = done
+        .records()
+        .iter()
+        .map(|r| r["metadata"]["conversation_id"].as_str().unwrap_or_default().to_owned())
+        .collect();
+    names.sort();
+    assert_eq!(names, ["a:0", "a:1", "b:0", "c:0", "c:1"]);
+    let done = run(&format!("{timed} --trace-session-sample-ratio 0.5")).run().expect_exit(2);
+    done.says(&["--trace-session-sample-ratio"]);
+    let done = run("--num-conversations 1 --endpoint-type completions").run().expect_exit(2);
+    done.says(&["session 'a', spans[0]", "completions"]);
 }

@@ -6,7 +6,7 @@ use aiperf_files::Input;
 use serde_json::Value;
 
 use super::talk::{LeftOut, Talk};
-use super::{Entry, Form, public};
+use super::{Entry, Form, agents, public};
 use crate::error::{DataError, RowProblem};
 use crate::file::row::{length, shown};
 
@@ -43,7 +43,10 @@ impl Chosen {
     /// What a published data set has.
     pub(super) fn public(set: &'static PublicSet, first: &Entry, input: &Input) -> Result<Self, DataError> {
         let chosen = Self::Public(set.shape);
-        let missing = chosen.columns().into_iter().find(|name| !first.contains_key(*name));
+        let missing = chosen
+            .columns()
+            .into_iter()
+            .find(|name| *name != agents::BENCHMARK && !first.contains_key(*name));
         match missing {
             None => Ok(chosen),
             Some(column) => Err(DataError::NoPublicColumn {

@@ -5,8 +5,10 @@
 //! name; the reader of that form does the rest. So a file that can only be read from front to back (a packed one, a column of
 //! Parquet) costs no memory either, and replies are counted once, not at each visit.
 
+mod agents;
 mod cells;
 mod columns;
+mod parts;
 mod public;
 mod rows;
 mod tables;
@@ -22,11 +24,12 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::thread;
 
-use aiperf_core::plan::{BadRows, FileFormat, FilePlan, PhasePlan, Plan, PublicParts, Sampling};
+use aiperf_core::plan::{BadRows, FileFormat, FilePlan, PhasePlan, Plan, PublicParts, PublicShape, Sampling};
 use aiperf_files::Input;
 use aiperf_tokens::Tokenizer;
 use serde_json::{Map, Value, json};
 
+use self::agents::Agents;
 use self::columns::Chosen;
 use self::rows::{Kind, Rows};
 use self::talk::{LeftOut, Talk};
@@ -145,7 +148,15 @@ pub(super) fn convert(
         cut: 0,
         without_system: 0,
     };
-    let mut reading = Reading { chosen: &chosen, form, skip, last: 0, broken: (0, None) };
+    let agents = set.public.as_ref().filter(|public| matches!(public.set.shape, PublicShape::Agents(_)));
+    let agents = agents.map(|public| Agents::new(plan, public.filter));
+    if agents.as_ref().is_some_and(Agents::tears_sessions) && set.replay.session_share < 1.0 {
+        return Err(DataError::NoSessions {
+            path: input.name.clone(),
+            form: "a schedule of agents' requests",
+        });
+    }
+    let mut reading = Reading { chosen: &chosen, form, skip, last: 0, broken: (0, None), agents };
     reading.each(&rows, &mut writer)?;
     if let (Some(public), Some(parts)) = (&set.public, parts) {
         let most = sessions(plan);
@@ -169,9 +180,11 @@ pub(super) fn convert(
             reading.each(&rows, &mut writer)?;
         }
     }
-    let broken = reading.broken;
+    let Reading { broken, agents, .. } = reading;
     let (file, told, seen) = writer.finish()?;
     notes.extend(told);
+    let said = agents.and_then(|agents| agents.note());
+    notes.extend(said.map(|said| format!("{}: {said}", input.name.display())));
     Ok(Ok(Converted { input: Input { file, name: input.name, is_spooled: true }, notes, seen, broken }))
 }
 
@@ -189,17 +202,23 @@ struct Reading<'a> {
     /// The last number so far.
     last: u64,
     broken: (u64, Option<String>),
+    /// What reads sessions of agents.
+    agents: Option<Agents>,
 }
 
 impl Reading<'_> {
     fn each(&mut self, rows: &Rows<'_>, writer: &mut Writer<'_>) -> Result<(), DataError> {
         let chosen = self.chosen;
+        let mut agents = self.agents.take();
         let before = self.last;
-        rows.each(&chosen.columns(), &mut |number, entry| {
+        let read = rows.each(&chosen.columns(), &mut |number, entry| {
             self.last = before + number;
             let talk = entry.and_then(|entry| {
                 let output = chosen.output(&entry);
-                let talk = chosen.talk(self.form, entry, output.as_ref().copied().unwrap_or(None));
+                let talk = match &mut agents {
+                    Some(agents) => agents.talk(entry),
+                    None => chosen.talk(self.form, entry, output.as_ref().copied().unwrap_or(None)),
+                };
                 // What is left out anyway is right as it is.
                 match (talk, output) {
                     (Ok(_), Err(problem)) | (Err(LeftOut::BadCell(problem)), _) => {
@@ -219,7 +238,9 @@ impl Reading<'_> {
             };
             writer.take(self.last, talk)?;
             Ok(if writer.is_full() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-        })
+        });
+        self.agents = agents;
+        read
     }
 }
 
@@ -355,6 +376,9 @@ impl Writer<'_> {
     }
 
     fn write(&mut self, number: u64, talk: Talk) -> Result<(), DataError> {
+        if !talk.rows.is_empty() {
+            return self.write_rows(number, &talk.rows);
+        }
         let mut turns = Vec::with_capacity(talk.turns.len() + 1);
         if let Some(system) = talk.system {
             turns.push(json!({"role": "system", "text": system}));
@@ -373,14 +397,20 @@ impl Writer<'_> {
             }
             turns.push(row);
         }
+        self.write_rows(number, &[json!({"turns": turns}).to_string()])
+    }
+
+    /// Writes the rows of an entry. Errors name the line, which is the number of the entry where each has one row.
+    fn write_rows(&mut self, number: u64, rows: &[String]) -> Result<(), DataError> {
         let failed = |error| aiperf_files::InputError::spool(&self.input.name, error);
-        // Errors name the line, which is the number of the entry.
         for _ in self.line + 1..number {
             self.out.write_all(b"\n").map_err(failed)?;
         }
-        serde_json::to_writer(&mut self.out, &json!({"turns": turns})).map_err(|e| failed(e.into()))?;
-        self.out.write_all(b"\n").map_err(failed)?;
-        self.line = number;
+        for row in rows {
+            self.out.write_all(row.as_bytes()).map_err(failed)?;
+            self.out.write_all(b"\n").map_err(failed)?;
+        }
+        self.line = (self.line.max(number - 1)) + rows.len() as u64;
         self.kept += 1;
         Ok(())
     }

@@ -5,6 +5,7 @@ use aiperf_core::plan::PublicShape;
 use serde_json::Value;
 
 use super::Entry;
+use super::agents;
 use super::cells::{self, Sound};
 use super::talk::{LeftOut, Talk};
 
@@ -26,6 +27,7 @@ pub(super) fn columns(shape: PublicShape) -> Vec<&'static str> {
         PublicShape::Watched => WATCHED.to_vec(),
         PublicShape::Shown { prompt, image } => vec![prompt, image],
         PublicShape::FirstMessage { messages, image } => vec![messages, image],
+        PublicShape::Agents(set) => agents::columns(set),
         PublicShape::Column(name)
         | PublicShape::Turns(name)
         | PublicShape::FirstTurn(name)
@@ -81,6 +83,8 @@ pub(super) fn talk(shape: PublicShape, entry: &mut Entry) -> Result<Talk, LeftOu
             let image = cells::image(image, take(image))?;
             one(text, image.map(|image| (MediaKind::Image, image)))
         }
+        // They have a reader of their own.
+        PublicShape::Agents(_) => Err(LeftOut::NoPrompt),
         PublicShape::Speech(name) => match cells::sound(name, take(name))? {
             None => Err(LeftOut::NoMedia(MediaKind::Audio)),
             Some(Sound::TooLong) => Err(LeftOut::LongAudio),

@@ -16,8 +16,10 @@ const MOST_TOGETHER: u64 = 2048;
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Talk {
     pub(super) system: Option<String>,
-    /// At least one.
+    /// At least one, unless there are rows.
     pub(super) turns: Vec<Turn>,
+    /// Rows of `multi_turn` that are ready.
+    pub(super) rows: Vec<String>,
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -54,6 +56,8 @@ pub(super) enum LeftOut {
     LongAudio,
     /// An image, audio or video that is broken.
     BadCell(RowProblem),
+    /// A session that the user's filters do not take; whose it is.
+    Unwanted(String),
     /// It cannot be read at all.
     Broken,
 }
@@ -86,6 +90,9 @@ impl fmt::Display for LeftOut {
             }
             Self::LongAudio => f.write_str("with a clip of more than 30 s"),
             Self::BadCell(problem) => write!(f, "in which {problem}"),
+            Self::Unwanted(whose) => {
+                write!(f, "that --dataset-filter does not take, such as of {}", short(whose))
+            }
             Self::LateSystem => f.write_str("with a system message between turns"),
             Self::Media(kind) => write!(f, "with contents that are no text, such as '{}'", short(kind)),
         }
@@ -164,13 +171,17 @@ impl Talk {
         if prompt.trim().is_empty() {
             return Err(LeftOut::NoPrompt);
         }
-        Ok(Self { system, turns: vec![Turn { text: prompt, reply, output, ..Turn::default() }] })
+        Ok(Self {
+            system,
+            turns: vec![Turn { text: prompt, reply, output, ..Turn::default() }],
+            ..Self::default()
+        })
     }
 
     /// What the user says, turn by turn.
     pub(super) fn of_turns(turns: impl Iterator<Item = String>) -> Result<Self, LeftOut> {
         let turns: Vec<Turn> = turns.map(|text| Turn { text, ..Turn::default() }).collect();
-        if turns.is_empty() { Err(LeftOut::NoPrompt) } else { Ok(Self { system: None, turns }) }
+        if turns.is_empty() { Err(LeftOut::NoPrompt) } else { Ok(Self { turns, ..Self::default() }) }
     }
 
     /// Messages with roles: what the user says in a row is one turn, what is answered gives its length.
@@ -238,13 +249,14 @@ impl Talk {
         } else if let [prompt, reply, ..] = messages[..] {
             pair(prompt, reply);
         }
-        if turns.is_empty() { Err(LeftOut::NoPair) } else { Ok(Self { system: None, turns }) }
+        if turns.is_empty() { Err(LeftOut::NoPair) } else { Ok(Self { turns, ..Self::default() }) }
     }
 
     /// Bytes of all its texts.
     pub(super) fn bytes(&self) -> usize {
         let media = |turn: &Turn| turn.media.iter().map(|(_, content)| content.len()).sum::<usize>();
-        self.turns.iter().map(|turn| turn.text.len() + turn.reply.len() + media(turn)).sum()
+        let turns = self.turns.iter().map(|turn| turn.text.len() + turn.reply.len() + media(turn));
+        turns.chain(self.rows.iter().map(String::len)).sum()
     }
 
     /// Counts the replies whose lengths are not known, and `prompts`.

@@ -194,7 +194,7 @@ impl Workload for RecordFile {
                     if let Some(grown) = &mut grown {
                         self.tell_apart(&mut row, number, grown)?;
                     }
-                    if history.is_some() || self.form == Form::SageMaker {
+                    if history.is_some() || self.form == Form::SageMaker || row.texts.is_empty() {
                         self.with_system(&mut row, self.system.as_deref());
                     }
                     if mode == Mode::RecordedReplies {
