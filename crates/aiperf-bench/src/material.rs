@@ -33,7 +33,7 @@ pub(crate) const CAPABILITIES: Capabilities = Capabilities {
     produces_tokens: true,
     tokenizes_input: true,
     reasoning: true,
-    server_token_count: false,
+    compares_usage: true,
 };
 
 /// What all cases share.

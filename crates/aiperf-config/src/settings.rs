@@ -45,6 +45,13 @@ impl Settings {
         }
     }
 
+    /// Says what `id` says in other words.
+    pub(crate) fn reword(&mut self, id: Id, value: Value) {
+        if let Some(old) = self.0.get_mut(&id) {
+            old.value = value;
+        }
+    }
+
     /// Adds the settings of a lower layer: they count where this one has none. Maps merge key by key. What this layer says in
     /// one form hides what the lower one says of the same thing in another.
     pub(crate) fn merge(&mut self, mut lower: Self) {

@@ -19,8 +19,8 @@ pub struct Capabilities {
     pub tokenizes_input: bool,
     /// Answers may have a reasoning channel.
     pub reasoning: bool,
-    /// ISL and OSL are the server's own counts, so comparing them with its usage says nothing.
-    pub server_token_count: bool,
+    /// The server's usage counts what ISL and OSL count, and they are no counts of its own: comparing them says something.
+    pub compares_usage: bool,
 }
 
 /// One event or body that carried content (answer text, reasoning or a tool call). Role-only, empty, usage-only and end-marker events

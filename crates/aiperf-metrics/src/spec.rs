@@ -160,7 +160,7 @@ impl Flags {
             (Self::LARGER_IS_BETTER, "larger is better"),
             (Self::NO_RECORDS, "not per request"),
             (Self::ERROR_ONLY, "failed requests only"),
-            (Self::USAGE_DIFF, "not with server token counts"),
+            (Self::USAGE_DIFF, "not with server token counts, nor of rankings"),
             (Self::INTERNAL, "internal"),
             (Self::OURS, "not in AIPerf"),
             (Self::EVERY_OUTCOME, "failed requests too"),
@@ -211,7 +211,7 @@ impl MetricSpec {
             && (cap.produces_tokens || !f.has(Flags::TOKENS))
             && (cap.tokenizes_input || !f.has(Flags::INPUT))
             && (cap.reasoning || !f.has(Flags::REASONING))
-            && (!cap.server_token_count || !f.has(Flags::USAGE_DIFF))
+            && (cap.compares_usage || !f.has(Flags::USAGE_DIFF))
     }
 
     /// Whether files and tables may show it.

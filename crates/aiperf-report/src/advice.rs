@@ -83,6 +83,12 @@ fn known(failure: &Failure, says: &dyn Fn(&[&str]) -> bool, any_answered: bool) 
             "The server says that a request is longer than its context. Lower --isl or --osl (both must fit together), or serve the model \
              with a longer context."
         }
+        (FailureKind::HttpStatus | FailureKind::ServerError, Some(400 | 404))
+            if says(&["previous_response", "previous response", "response with id"]) =>
+        {
+            "The server does not keep the responses that later turns go on from (store:true in --extra-inputs), or not so long. Let it keep \
+             them (vLLM: VLLM_ENABLE_RESPONSES_API_STORE=1), or leave store:true out: each turn then holds the whole conversation."
+        }
         (FailureKind::HttpStatus | FailureKind::ServerError, Some(404)) if says(&["model"]) => {
             "The server does not know the model. --model must be a name that its /v1/models lists."
         }
@@ -112,6 +118,10 @@ fn known(failure: &Failure, says: &dyn Fn(&[&str]) -> bool, any_answered: bool) 
         (FailureKind::Timeout, _) => {
             "Answers took longer than a limit of this run: --request-timeout-seconds, --first-token-timeout-seconds and \
              --idle-timeout-seconds set them."
+        }
+        (FailureKind::Empty, _) if says(&["(--response-field) finds no"]) => {
+            "Nothing is where --response-field says that content is. The message shows how an answer begins; --export-level raw keeps whole \
+             ones."
         }
         (FailureKind::Empty, _) if has_counts && reached_its_limit => {
             "The server counts tokens that it did not send. Many servers hold back a tool call or a thought until it is whole, and the limit \
@@ -215,6 +225,15 @@ mod tests {
             (HttpStatus, Some(400), "", "This model's maximum context length is 4096", "Lower --isl"),
             (ServerError, Some(404), "", "The model `x` does not exist.", "/v1/models"),
             (HttpStatus, Some(404), "Not Found", "", "--custom-endpoint"),
+            (HttpStatus, Some(404), "Not Found", "Response with id 'resp_1' not found.", "store:true"),
+            (
+                Empty,
+                None,
+                "",
+                "no content: the response field 'a.b' (--response-field) finds no text, vector or ranking in the answer, which begins: \
+                 {\"reason is \\\"length\\\", and the server counts\"}",
+                "Nothing is where --response-field says",
+            ),
             (HttpStatus, Some(401), "Unauthorized", "", "--api-key-file"),
             (HttpStatus, Some(429), "", "slow down", "--request-rate"),
             (Connect, None, "ClientConnectorError", "cannot connect", "Is the server up"),

@@ -112,7 +112,14 @@ pub(crate) fn findings(ledger: &CacheLedger) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if told < least - TOLERANCE {
+    if told < least - TOLERANCE && sums.told_cached_tokens == 0 {
+        findings.push(
+            "Servers found nothing at all in their prefix caches, although there was something: is the cache on (vLLM: \
+             --enable-prefix-caching; SGLang: no --disable-radix-cache)? Where it is, it holds less than a block of each prompt, or loses it \
+             before it is asked for again."
+                .to_owned(),
+        );
+    } else if told < least - TOLERANCE {
         findings.push(
             "Servers found less in their prefix caches than there was: blocks were evicted, several servers shared the requests, or requests \
              of one prefix were in flight at the same moment. New runs with another load will not find the same."
@@ -201,6 +208,9 @@ mod tests {
         }
         assert!(said(ledger(50, 25, 40, 0)).contains("from earlier runs"));
         assert!(said(ledger(10, 25, 40, 0)).contains("evicted"));
+        let nothing = said(ledger(0, 25, 40, 0));
+        assert!(nothing.contains("is the cache on") && !nothing.contains("evicted"), "{nothing}");
+        assert_eq!(said(ledger(0, 0, 0, 0)), "");
         assert!(
             said(ledger(25, 25, 25, 20))
                 .starts_with("20.0% of the measured prompt tokens were in prompts of the warm-up")

@@ -170,7 +170,7 @@ pub fn phases_schema() -> Value {
 
 /// Who and when of a record: AIPerf's keys, then ours, which are not in a record of AIPerf's.
 fn metadata() -> Value {
-    let properties = json!({
+    let mut properties = json!({
         "session_num": whole(),
         "x_request_id": text(),
         "x_correlation_id": text(),
@@ -213,6 +213,7 @@ fn metadata() -> Value {
         "expected_cached_tokens_from_warmup": whole(),
         "expected_cached_tokens_with_replies": whole(),
     });
+    properties["self_contained"] = json!({"const": true});
     let required = [
         "session_num",
         "x_request_id",
@@ -326,6 +327,7 @@ mod tests {
             finish: (Finish::Length, Some("length")),
             first_chunk_tokens: Some(2),
             abandoned_turns: 3,
+            self_contained: true,
             expected_cache: Some(aiperf_metrics::CacheFacts::default()),
             ..sample::meta()
         }

@@ -75,6 +75,8 @@ pub struct Meta<'a> {
     pub first_chunk_tokens: Option<u64>,
     /// Turns of its session that are not sent because it failed.
     pub abandoned_turns: u16,
+    /// A later turn that holds all that it is, and no answers to this run's; set by whoever knows it.
+    pub self_contained: bool,
     /// What a prefix cache was to find of its prompt, where somebody looked.
     pub expected_cache: Option<CacheFacts>,
 }
@@ -119,13 +121,14 @@ impl<'a> Meta<'a> {
             finish: (Finish::Unsaid, None),
             first_chunk_tokens: None,
             abandoned_turns: ticket.abandoned_turns,
+            self_contained: false,
             expected_cache: None,
         }
     }
 
     /// The `metadata` object: AIPerf's keys in its order, then what is ours: `scheduled_ns`, further stamps of the wire under the names
     /// they have in AIPerf's `trace_data`, `url`, `model`, `outcome`, `finish_reason` with the server's own word for it,
-    /// `first_chunk_tokens`, and what a prefix cache was to find.
+    /// `first_chunk_tokens`, `self_contained`, and what a prefix cache was to find.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         let mut o = Object::begin(out);
         o.int("session_num", self.session_num);
@@ -190,6 +193,9 @@ impl<'a> Meta<'a> {
         }
         if self.abandoned_turns > 0 {
             o.int("abandoned_turns", self.abandoned_turns.into());
+        }
+        if self.self_contained {
+            o.bool("self_contained", true);
         }
         if let Some(cache) = self.expected_cache {
             o.int("rendered_prompt_tokens", cache.prompt);

@@ -29,7 +29,7 @@ const CAPABILITIES: Capabilities = Capabilities {
     produces_tokens: true,
     tokenizes_input: true,
     reasoning: true,
-    server_token_count: false,
+    compares_usage: true,
 };
 
 pub(crate) fn failure(code: i64, message: &str) -> Failure {
@@ -351,7 +351,7 @@ impl Sample {
             lengths: Some(InputLengths {
                 summary: lengths(),
                 tokenizer: Some("builtin"),
-                counting: Counting::Messages { has_template: true },
+                counting: Counting::Messages { has_template: true, between: 0 },
                 verified: Some(&self.verified),
                 server_count: Some(ServerCount { asked: Some(50), sent: 50, counted: 54 }),
             }),
@@ -403,6 +403,7 @@ pub(crate) fn meta() -> Meta<'static> {
         finish: (Finish::Unsaid, None),
         first_chunk_tokens: None,
         abandoned_turns: 0,
+        self_contained: false,
         expected_cache: None,
     }
 }

@@ -339,14 +339,21 @@ fn pool(
 /// What our counts of inputs are counts of.
 pub(crate) fn counting(plan: &Plan, tokenizer: Option<&dyn Tokenizer>) -> Counting {
     let has_template = tokenizer.is_some_and(|t| t.chat_template().is_some());
-    if !plan.endpoint.kind.has_messages() {
+    if plan.endpoint.kind.is_ranking() {
+        Counting::Ranked
+    } else if !plan.endpoint.kind.has_messages() {
         let adds = plan.endpoint.kind.adds_specials();
         let specials = tokenizer.filter(|_| adds).map_or(0, |t| t.prompt_specials() as u64);
         Counting::Prompts { specials }
     } else if plan.chat_template && has_template {
         Counting::Rendered
     } else {
-        Counting::Messages { has_template }
+        let joints = match &plan.dataset {
+            DatasetPlan::Synthetic(set) => set.batch.saturating_sub(1) as u64,
+            DatasetPlan::File(_) => 0,
+        };
+        let joint = tokenizer.filter(|_| joints > 0).map_or(0, |t| t.count("\n") as u64);
+        Counting::Messages { has_template, between: joints * joint }
     }
 }
 

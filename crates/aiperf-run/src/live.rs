@@ -45,8 +45,11 @@ impl Latest {
         if facts.outcome != Outcome::Completed {
             return;
         }
-        if let (Some(first), Some(last)) = (facts.chunks.first(), facts.chunks.last()) {
-            self.ttft_ms.push(ns_to_ms(first.at_ns.saturating_sub(facts.start_ns)));
+        // An answer that came whole has none.
+        if let Some(Value::Int(ttft_ns)) = values.get("time_to_first_token") {
+            self.ttft_ms.push(ns_to_ms(*ttft_ns));
+        }
+        if let Some(last) = facts.chunks.last() {
             self.latency_ms.push(ns_to_ms(last.at_ns.saturating_sub(facts.start_ns)));
         }
         if let Some(Value::Real(itl_ns)) = values.get("inter_token_latency") {

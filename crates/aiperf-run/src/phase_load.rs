@@ -147,7 +147,7 @@ mod tests {
             produces_tokens: true,
             tokenizes_input: true,
             reasoning: true,
-            server_token_count: false,
+            compares_usage: true,
         };
         let mut recorder = Recorder::new(capabilities, ClockAnchor { mono_ns: 0, wall_ns: 0 });
         for (ticket, exchange) in requests {

@@ -84,6 +84,8 @@ pub fn rebuild(dir: &Path, force: bool, screen: Screen) -> Result<Rebuilt, RunEr
                 reading.whole += 1;
                 record.facts.place.model = position(&run.models, record.model.as_deref());
                 record.facts.place.target = position(&run.urls, record.url.as_deref());
+                // As in the run: a count of something else.
+                record.lengths.counted = record.lengths.counted.filter(|_| !run.kind().is_ranking());
                 parts[usize::from(phase.warmup)].add(&record);
             }
             None => reading.skip(),

@@ -109,6 +109,8 @@ struct Metadata<'a> {
     first_chunk_tokens: Option<u64>,
     #[serde(default)]
     abandoned_turns: u16,
+    #[serde(default)]
+    self_contained: bool,
     rendered_prompt_tokens: Option<u64>,
     expected_cached_tokens: Option<u64>,
     expected_cached_tokens_from_warmup: Option<u64>,
@@ -323,7 +325,7 @@ pub(crate) fn parse(line: &[u8], counted_here: bool) -> Result<Record, serde_jso
         wire: line.wire(),
         context_overflow: failure.as_ref().is_some_and(is_context_overflow),
     };
-    let later = meta.turn_index > 0;
+    let later = meta.turn_index > 0 && !meta.self_contained;
     let lengths = LengthFacts {
         // What of a later turn was made to a length, no record holds.
         asked: facts.asked_isl.filter(|_| !later),

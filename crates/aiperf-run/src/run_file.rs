@@ -88,8 +88,15 @@ pub(crate) struct PhaseFact {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum CountingFact {
     Rendered,
-    Messages { has_template: bool },
-    Prompts { specials: u64 },
+    Messages {
+        has_template: bool,
+        #[serde(default)]
+        between: u64,
+    },
+    Prompts {
+        specials: u64,
+    },
+    Ranked,
 }
 
 /// Schema (JSON Schema, draft 2020-12) of the file.
@@ -100,14 +107,15 @@ pub fn run_file_schema() -> Value {
         "properties": {"name": text, "warmup": yes, "replay": yes}});
     let texts = json!({"type": "array", "items": text});
     let slo = json!({"type": "array", "items": {"type": ["string", "number"]}, "minItems": 2, "maxItems": 2});
-    let with = |word: &str, key: &str, form: Value| {
+    let with = |word: &str, key: &str, forms: Value| {
         json!({"type": "object", "additionalProperties": false, "required": [word],
-            "properties": {word: {"type": "object", "additionalProperties": false, "required": [key], "properties": {key: form}}}})
+            "properties": {word: {"type": "object", "additionalProperties": false, "required": [key], "properties": forms}}})
     };
+    let tokens = json!({"type": "integer", "minimum": 0});
     let counting = json!({"anyOf": [
-        {"const": "rendered"},
-        with("messages", "has_template", yes.clone()),
-        with("prompts", "specials", json!({"type": "integer", "minimum": 0})),
+        {"enum": ["rendered", "ranked"]},
+        with("messages", "has_template", json!({"has_template": yes, "between": tokens})),
+        with("prompts", "specials", json!({"specials": tokens})),
     ]});
     let properties = json!({
         "format": {"const": FORMAT},
@@ -157,8 +165,9 @@ impl RunFile {
     ) -> Self {
         let counting = match counting {
             Counting::Rendered => CountingFact::Rendered,
-            Counting::Messages { has_template } => CountingFact::Messages { has_template },
+            Counting::Messages { has_template, between } => CountingFact::Messages { has_template, between },
             Counting::Prompts { specials } => CountingFact::Prompts { specials },
+            Counting::Ranked => CountingFact::Ranked,
         };
         let phase = |phase: &aiperf_core::plan::PhasePlan| PhaseFact {
             name: phase.name.clone(),
@@ -233,8 +242,9 @@ impl RunFile {
     pub(crate) fn counting(&self) -> Counting {
         match self.counting {
             CountingFact::Rendered => Counting::Rendered,
-            CountingFact::Messages { has_template } => Counting::Messages { has_template },
+            CountingFact::Messages { has_template, between } => Counting::Messages { has_template, between },
             CountingFact::Prompts { specials } => Counting::Prompts { specials },
+            CountingFact::Ranked => Counting::Ranked,
         }
     }
 }
@@ -251,7 +261,8 @@ pub(crate) fn capabilities(kind: EndpointKind, streaming: bool, server_token_cou
         produces_tokens,
         tokenizes_input: true,
         reasoning: produces_tokens,
-        server_token_count,
+        // A server that ranks counts the query with every passage: a count of something else.
+        compares_usage: !server_token_count && !kind.is_ranking(),
     }
 }
 

@@ -27,6 +27,7 @@ mod scores;
 pub mod scripted;
 mod server;
 mod service;
+mod shelf;
 mod stream;
 mod strict;
 mod table;

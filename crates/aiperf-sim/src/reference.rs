@@ -16,6 +16,8 @@ pub fn reference_markdown() -> String {
          whole; vectors and scores from `POST /v1/embeddings` (texts, token ids or chat messages), `/v1/rerank` and `/v2/rerank` (Cohere's), \
          `/rerank` (TEI's) and `/v1/ranking` (NIM's); `POST /tokenize` and `/detokenize`; `GET /v1/models`, `/health` and `/metrics`. A conversation is counted through the \
          tokenizer's chat template, or as the sum of its contents when there is none; `instructions` and `system` are its system message. \
+         A response asked for with `store:true` is kept, and `previous_response_id` goes on from it: what was said before counts to the prompt. The last 256 MB \
+         of conversations are kept, and one that is gone is answered with 404. \
          Completions with several prompts make as many sequences, whose choices are streamed in turns and whose counts are summed, and `n` makes as many \
          of each prompt (chat and completions, up to 128), which counts once. So do \
          several inputs of embeddings; of a ranking each passage is a sequence with the query before it. Vectors and scores are made of the \

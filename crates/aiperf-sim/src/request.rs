@@ -132,6 +132,7 @@ struct Body<'a> {
     documents: Option<&'a RawValue>,
     add_generation_prompt: Option<bool>,
     previous_response_id: Option<String>,
+    store: Option<bool>,
     stream: Option<bool>,
     stream_options: Option<StreamOptions>,
     max_tokens: Option<u64>,
@@ -170,6 +171,9 @@ pub(crate) struct Ask<'a> {
     pub(crate) documents: Option<&'a str>,
     /// The prompt ends where the answer begins; chat alone can do without.
     pub(crate) generation: bool,
+    /// The response that it goes on from, and whether its own is to be kept. Of responses alone.
+    pub(crate) previous: Option<String>,
+    pub(crate) store: bool,
 }
 
 /// A field's text; null is as good as absent.
@@ -232,11 +236,6 @@ impl<'a> Ask<'a> {
         if api == Api::Messages && limit.is_none() {
             return Err(missing("max_tokens"));
         }
-        if let Some(id) = parsed.previous_response_id.filter(|_| api == Api::Responses) {
-            // Nothing is stored here.
-            let message = format!("Response with id '{id}' not found.");
-            return Err(Refusal::new(404, "NotFoundError", message));
-        }
         if limit == Some(0) {
             return Err(Refusal::bad(format!("{limit_name} must be at least 1, got 0")));
         }
@@ -265,6 +264,9 @@ impl<'a> Ask<'a> {
             template_kwargs: given(parsed.chat_template_kwargs),
             documents: given(parsed.documents).filter(|_| api == Api::Chat),
             generation: parsed.add_generation_prompt.filter(|_| api == Api::Chat).unwrap_or(true),
+            previous: parsed.previous_response_id.filter(|_| api == Api::Responses),
+            // OpenAI keeps what does not say otherwise; here room is kept for who asks for it.
+            store: api == Api::Responses && parsed.store.unwrap_or(false),
         })
     }
 }
@@ -345,7 +347,6 @@ mod tests {
             (Api::Messages, r#"{"model":"m","max_tokens":1,"messages":[],"n":2}"#, 400, "n must be 1 here"),
             (Api::Responses, r#"{"model":"m","messages":[]}"#, 400, "'input'"),
             (Api::Responses, r#"{"model":"m","input":"x","max_output_tokens":0}"#, 400, "max_output_tokens"),
-            (Api::Responses, r#"{"model":"m","input":"x","previous_response_id":"resp_1"}"#, 404, "'resp_1'"),
         ] {
             let (got, message) = parse(api, body, "").expect_err(body);
             assert_eq!(got, status, "{body}");

@@ -1,6 +1,6 @@
 //! Starting and stopping: one thread with its own runtime, the listener, keep-alive HTTP/1.1 connections.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
@@ -223,6 +223,7 @@ fn run(
             index: Cell::new(0),
             connections: Cell::new(0),
             capture: shared.capture,
+            shelf: RefCell::default(),
             config,
             ledger: books,
         });

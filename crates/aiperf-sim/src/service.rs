@@ -1,7 +1,7 @@
 //! The life of a request from its first byte to its answer: read, understood, counted, given to the engine, answered as its
 //! fault wants it.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -24,6 +24,7 @@ use crate::prompt::{Counter, Input, Prompt};
 use crate::refusal::{Refusal, too_long};
 use crate::request::{Api, Ask};
 use crate::scores::{ScoreApi, ScoreAsk};
+use crate::shelf::{Shelf, behind};
 use crate::stream::{StreamBody, StreamForm};
 use crate::ticket::{Ledger, Ticket};
 use crate::truth::{TruthOutcome, TruthRecord};
@@ -52,6 +53,7 @@ pub(crate) struct Server {
     pub(crate) index: Cell<u64>,
     pub(crate) connections: Cell<u64>,
     pub(crate) capture: Option<Capture>,
+    pub(crate) shelf: RefCell<Shelf>,
 }
 
 impl Server {
@@ -163,6 +165,16 @@ impl Server {
         // Its body has no word for it.
         ask.stream |= api == Api::Solido && wants_events(&head.headers);
         ticket.note(|r| r.stream = ask.stream);
+        let whole;
+        if let Some(id) = &ask.previous {
+            let Some(before) = self.shelf.borrow().get(id) else {
+                let message = format!("Response with id '{id}' not found.");
+                let refusal = Refusal::new(404, "NotFoundError", message);
+                return refuse(&refusal.told_by(api), Some(ticket), control);
+            };
+            whole = behind(&before, ask.input);
+            ask.input = &whole;
+        }
         let prompts = match self.count(api, &ask).await {
             Ok(prompts) => prompts,
             Err(refusal) => return refuse(&refusal.told_by(api), Some(ticket), control),
@@ -280,6 +292,11 @@ impl Server {
     ) -> Response<SimBody> {
         let kind = chosen.main.as_ref().map(|f| f.kind);
         let id = self.ids.at(index).next_u128();
+        if ask.store && kind.is_none() {
+            // Nobody can ask for it before its end. What was thought is not shown to the model again.
+            let reply = texts.first().and_then(|text| text.content(&self.words));
+            self.shelf.borrow_mut().keep(id, ask.input, reply.as_deref());
+        }
         let answer = Answer::new(&self.config, api, id, self.created_s, ask, texts);
         ticket.note(|r| {
             r.queued_ns = Some(mono_ns());

@@ -76,7 +76,7 @@ kinds! {
         "a replay refuses the file; the figures here are those of the other lines"
         "mend or remove them; a last line cut short comes from a copy that was not finished";
     WrongField "wrong_fields" Refused "values of the wrong type"
-        "a replay refuses the file; here they count as absent"
+        "a replay refuses the file; here they count as absent, and an absent length as 0, as AIPerf counts it"
         "write them as what is wanted";
     NoSource "no_source" Refused "rows that do not say what is sent"
         "a replay refuses the file; here their length counts as 0"
@@ -130,6 +130,10 @@ kinds! {
     HoldsHistory "holds_history" Note "sessions whose rows hold their history (cumulative)"
         "each row is sent as one whole request here; a client that adds rows up, as AIPerf 0.13 does, sends the history twice and more"
         "nothing here; do not compare with such a client's numbers";
+    AddsUp "rows_add_up" Note "sessions whose rows add up: each holds what its turn adds"
+        "a replay puts the rows and answers of the turns before in front: its requests are longer than the input lengths above, and a prefix cache \
+         finds in them what was sent before"
+        "for the lengths and hit rates that are sent look at a run, or at its --dry-run";
     IdBehindOthers "ids_behind_other_blocks" Note "ids that come behind other blocks than before"
         "ids name a block's own text: the hit rate above counts them as hits, the prefix cache of a server does not; prefix_cache_hit_rate is what it can do"
         "read prefix_cache_hit_rate";

@@ -35,6 +35,8 @@ const KEYS: [&str; 13] = [
 /// Which of them are numbers and texts, or lists of numbers: what is wrong with one shows when it is read.
 const IS_PLAIN: [bool; 13] =
     [true, true, false, false, true, true, true, true, true, true, false, false, true];
+/// Keys that those who make traces write beside them; a replay needs none of them.
+const BESIDE: [&str; 2] = ["group_id", "is_restart"];
 /// How many of them say what is sent.
 const SOURCES: usize = 4;
 
@@ -265,7 +267,9 @@ impl<'de> Visitor<'de> for Fields<'_> {
             is_readable &=
                 at.is_some_and(|at| IS_PLAIN[at]) || serde_json::from_str::<Value>(raw.get()).is_ok();
             let Some(at) = at else {
-                self.0.unknown.push(key.into_owned());
+                if !BESIDE.contains(&&*key) {
+                    self.0.unknown.push(key.into_owned());
+                }
                 continue;
             };
             if last[at].replace(raw).is_some() {
@@ -349,7 +353,7 @@ mod tests {
     #[test]
     fn a_good_row() {
         let row = read(
-            r#" {"timestamp":1.5,"input_length":50.0,"output_length":4,"hash_ids":[ 46, 18446744073709551615 ,5],"session_id":7,"delay":null,"group_id":3}"#,
+            r#" {"timestamp":1.5,"input_length":50.0,"output_length":4,"hash_ids":[ 46, 18446744073709551615 ,5],"session_id":7,"delay":null,"group_id":3,"mood":1}"#,
         );
         let wanted = Row {
             input: Some(50),
@@ -358,7 +362,7 @@ mod tests {
             timestamp: Some(1.5),
             session: Some("7".into()),
             is_numbered: true,
-            unknown: vec!["group_id".into()],
+            unknown: vec!["mood".into()],
             ..Row::default()
         };
         assert_eq!(row, wanted);

@@ -23,8 +23,8 @@ enum History {
     Holds(u64),
     /// They did, up to this line.
     Broke(u64),
-    /// Rows add up.
-    Adds,
+    /// Rows add up. From this line on.
+    Adds(u64),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -85,7 +85,7 @@ impl Sessions {
             && digest(&row.ids[..before]) == last.digest;
         now.history = match last.history {
             History::First if goes_on => History::Holds(line),
-            History::First => History::Adds,
+            History::First => History::Adds(line),
             History::Holds(_) if !goes_on => History::Broke(line),
             before => before,
         };
@@ -101,15 +101,19 @@ impl Sessions {
 
     /// Tells of histories, which are known at the end only.
     pub(crate) fn finish(self, findings: &mut Findings) {
-        let (mut holds, mut broke) = (Vec::new(), Vec::new());
+        let (mut holds, mut broke, mut adds) = (Vec::new(), Vec::new(), Vec::new());
         for seen in self.seen.into_values() {
             match seen.history {
                 History::Holds(line) => holds.push(line),
                 History::Broke(line) => broke.push(line),
-                History::First | History::Adds => {}
+                // Messages and bodies are whole requests.
+                History::Adds(line) if !seen.is_whole => adds.push(line),
+                History::First | History::Adds(_) => {}
             }
         }
-        for (kind, mut lines) in [(Kind::HoldsHistory, holds), (Kind::HistoryBreaks, broke)] {
+        for (kind, mut lines) in
+            [(Kind::HoldsHistory, holds), (Kind::HistoryBreaks, broke), (Kind::AddsUp, adds)]
+        {
             lines.sort_unstable();
             for line in lines {
                 findings.add(kind, line, String::new);

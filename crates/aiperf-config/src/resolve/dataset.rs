@@ -251,6 +251,11 @@ impl Resolver<'_> {
         let osl = self.osl();
         let osl = self.limited(osl);
         let declared = self.structure.dataset_type.clone();
+        if self.public.as_ref().is_some_and(|public| public.is_given)
+            && let Some(place) = self.place(Id::HfSubset)
+        {
+            self.notes.push(format!("{place} has no effect: --input-file gives the file that is sent"));
+        }
         let Some(path) = self.settings.text(Id::InputFile).map(PathBuf::from) else {
             if self.settings.has(Id::PublicDataset) {
                 // What is wrong with it was told.
@@ -475,7 +480,8 @@ impl Resolver<'_> {
 
     fn check_file(&mut self, path: &Path, format: FileFormat) -> Option<()> {
         // Those of a public data set are looked for when the run is loaded.
-        let is_found_later = self.public.as_ref().is_some_and(|public| !public.is_given);
+        let is_found_later = self.settings.has(Id::PublicDataset)
+            && self.place(Id::InputFile) == self.place(Id::PublicDataset);
         if aiperf_files::is_standard_input(path) || is_found_later {
             return Some(());
         }

@@ -79,6 +79,8 @@ pub(crate) fn find(
             return None;
         }
     };
+    // However it is spelled, it is one.
+    settings.reword(Id::PublicDataset, Value::Text(set.name.to_owned()));
     let before = errors.len();
     for (id, why) in TAKEN {
         if let Some(second) = settings.place(*id).cloned() {

@@ -68,18 +68,22 @@ impl Resolver<'_> {
         })
     }
 
-    /// The output length, unless answers have none.
+    /// The output length, unless answers have none, or requests have no field for it.
     pub(super) fn limited(&mut self, osl: Option<LengthPlan>) -> Option<LengthPlan> {
         let kind = self.endpoint_kind();
-        if kind.traits().produces_tokens {
+        if kind.has_limit() {
             return osl;
         }
+        let why = if kind.traits().produces_tokens {
+            "has no field for the output length"
+        } else {
+            "has no output"
+        };
         for id in [Id::Osl, Id::OslStddev, Id::OslShape] {
             if let Some(place) = self.place(id) {
                 let name = kind.name();
-                self.notes.push(format!(
-                    "{place} has no effect and is not sent: endpoint type '{name}' has no output"
-                ));
+                self.notes
+                    .push(format!("{place} has no effect and is not sent: endpoint type '{name}' {why}"));
             }
         }
         None

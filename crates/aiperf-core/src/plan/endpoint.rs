@@ -165,6 +165,11 @@ impl EndpointKind {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
+    /// A request can say how long its answer may be. Solido's API has no field for it, and vectors and scores have no length.
+    pub const fn has_limit(self) -> bool {
+        self.traits().produces_tokens && !matches!(self, Self::SolidoRag)
+    }
+
     /// A request is a query and passages to be ranked by it.
     pub const fn is_ranking(self) -> bool {
         matches!(self, Self::CohereRankings | Self::HfTeiRankings | Self::NimRankings)

@@ -105,6 +105,17 @@ pub enum RowProblem {
         "holds nothing to send: 'text' or 'texts', 'image' or 'images', 'audio' or 'audios', 'video' or 'videos'"
     )]
     NoText,
+    /// Nothing to send under a name that is known, and something under another.
+    #[error(
+        "holds nothing to send: 'text' or 'texts', 'image' or 'images', 'audio' or 'audios', 'video' or 'videos'; if '{key}' holds it, say so \
+         with {option}"
+    )]
+    NoTextElsewhere {
+        /// The other name.
+        key: String,
+        /// What says what it holds.
+        option: &'static str,
+    },
     /// Nothing to send of this form, and a key of another.
     #[error("holds neither 'text' nor 'texts'; {hint}")]
     NoTextBut {

@@ -91,6 +91,8 @@ fn record(value: Value, api: EndpointKind, size: usize) -> Result<Record, RowPro
             },
             "type" if value == "mooncake_trace" => {}
             "type" => return Err(wrong("type", "\"mooncake_trace\"", &value)),
+            // Made traces have them for who looks into how they were made.
+            "group_id" | "is_restart" => {}
             _ => record.unknown.push(key),
         }
     }

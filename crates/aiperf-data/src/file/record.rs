@@ -2,10 +2,12 @@
 
 use aiperf_core::conversation::ContextMode;
 use aiperf_core::plan::EndpointKind;
+use aiperf_core::text::for_terminal;
 use serde_json::Value;
 
 use super::bailian::{self, Link};
 use super::burst_gpt::{self, Columns};
+use super::detect::CONTENT;
 use super::mooncake;
 use super::row::{Placed, Row, read, shown, string};
 use super::{baseten, random_pool, sagemaker};
@@ -164,7 +166,7 @@ impl Form {
             Self::SageMaker => sagemaker::parse(line, api),
             Self::Baseten(fields) => baseten::parse(line, fields, api),
             Self::SingleTurn => {
-                let mut row = Row::parse(line)?;
+                let mut row = Row::parse(line).map_err(|(at, problem)| (at, elsewhere(problem, line)))?;
                 let (session_id, unknown) = (row.session_id.take(), std::mem::take(&mut row.unknown));
                 let mut record = Record { session_id, unknown, ..Record::default() };
                 if std::mem::take(&mut row.resets) {
@@ -176,6 +178,25 @@ impl Form {
             }
             Self::MultiTurn => turns_of(read(line)?).map_err(|problem| (None, problem)),
         }
+    }
+}
+
+/// Where a row without a text has something else that may be meant.
+fn elsewhere(problem: RowProblem, line: &[u8]) -> RowProblem {
+    // What a row has beside its text.
+    const BESIDE: [&str; 5] = ["role", "type", "session_id", "model", "context_mode"];
+    let Ok(Value::Object(row)) = read(line) else { return problem };
+    let is_other = |key: &str| !BESIDE.contains(&key) && !CONTENT.contains(&key);
+    let found = row.iter().filter(|(key, _)| is_other(key)).find_map(|(key, value)| match value {
+        Value::String(text) if !text.is_empty() => Some((key, "--dataset-prompt-column")),
+        Value::Array(list) if list.iter().any(Value::is_object) => Some((key, "--dataset-messages-column")),
+        _ => None,
+    });
+    match (problem, found) {
+        (RowProblem::NoText, Some((key, option))) => {
+            RowProblem::NoTextElsewhere { key: for_terminal(key, 40), option }
+        }
+        (problem, _) => problem,
     }
 }
 

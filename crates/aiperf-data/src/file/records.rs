@@ -289,6 +289,12 @@ impl RecordFile {
             conversations = sorted.groups.len();
             chats = Some(sorted.groups);
         }
+        if scan.has_thinking() {
+            match &chats {
+                Some(groups) => scan.grouped(groups),
+                None => scan.grouped(&scan.grouper.clone().finish(set.entries)),
+            }
+        }
         let timeline = scan.timeline(conversations);
         let mut notes = scan.notes();
         if is_folder {

@@ -13,14 +13,14 @@ use sha2::{Digest, Sha256};
 
 use super::bailian::{Kinds, Links};
 use super::doubled::doubled_key;
-use super::index::{Grouper, MOST_TURNS, Rows};
+use super::index::{Grouper, Groups, MOST_TURNS, Rows};
 use super::lines;
 use super::mooncake::{Histories, History};
 use super::ranked::{Fitness, Seen, inputs};
 use super::record::{Form, Mode, Record};
 use super::row::{Placed, Row};
 use super::sample::Sample;
-use super::shaping::{LeftOut, Outside, Shaping, Window};
+use super::shaping::{LeftOut, Outside, Shaping, Thinking, Window};
 use super::starts::Starts;
 use super::timeline::Timeline;
 use super::told::{BadRows, LongPause};
@@ -89,6 +89,8 @@ pub(super) struct Scan {
     pub(super) earliest_ns: Option<u64>,
     bad: BadRows,
     long: LongPause,
+    /// Of each row, where pauses that are made of times may be cut.
+    thinking: Vec<Thinking>,
     /// Rows with a pause before the first turn of a conversation.
     unwaited: Seen,
     pub(super) facts: RowFacts,
@@ -165,6 +167,7 @@ impl Scan {
             earliest_ns: None,
             bad: BadRows::new(if form.leaves_out() { plan::BadRows::Skip } else { set.bad_rows }),
             long: LongPause::default(),
+            thinking: Vec::new(),
             unwaited: Seen::default(),
             facts: RowFacts::default(),
             modes: Vec::new(),
@@ -332,6 +335,13 @@ impl Scan {
         self.facts.capped_outputs += changes.capped_outputs;
         self.facts.capped_delays += changes.capped_delays;
         self.long.push(changes.longest_ns, number);
+        if self.shaping.cuts_thinking() {
+            let (thinking, cut) = self.shaping.thinking(record.turns.iter().filter(|row| mode.sends(row)));
+            self.facts.capped_delays += cut;
+            // One that turns out to be broken was no row.
+            self.thinking.truncate(self.rows.len());
+            self.thinking.push(thinking);
+        }
         for row in &record.turns {
             self.replaces_messages |= self.api.is_replaced_by(&row.extra);
             self.facts.endless_delays += u64::from(row.endless_delay);
@@ -512,6 +522,20 @@ impl Scan {
             self.growing.push((at, session.to_owned(), line));
             self.replaces_messages |= self.api.messages_field().is_some();
         }
+    }
+
+    /// Takes in which rows are conversations, for the pauses between them that are cut.
+    pub(super) fn grouped(&mut self, groups: &Groups) {
+        let thinking = std::mem::take(&mut self.thinking);
+        let of =
+            |index| groups.conversation(index).1.into_iter().filter_map(|row| thinking.get(row).copied());
+        let cut = (0..groups.len()).map(|index| self.shaping.cut_between(of(index)));
+        self.facts.capped_delays += cut.sum::<u64>();
+    }
+
+    /// Whether pauses between rows may be cut.
+    pub(super) const fn has_thinking(&self) -> bool {
+        !self.thinking.is_empty()
     }
 
     /// Takes in the times of rows that were put in order, counted from the first, and how many were left out of it.

@@ -263,10 +263,58 @@ impl Shaping {
         }
     }
 
+    /// The pause before a turn that was sent at `at_ns` behind one that was sent at a time and took a time, and whether it is cut.
+    fn thought(&self, (before_ns, latency_ns): (u64, Option<u64>), at_ns: u64) -> (u64, bool) {
+        let gap_ns = at_ns.saturating_sub(before_ns);
+        self.pause(gap_ns.saturating_sub(latency_ns.unwrap_or(0)))
+    }
+
+    /// Whether pauses that are made of times may be cut.
+    pub(super) fn cuts_thinking(&self) -> bool {
+        self.plan.turn_times == TurnTimes::BehindAnswers && self.plan.delay_cap_ns.is_some()
+    }
+
+    /// How many pauses between the turns of a row, which was shaped, are cut, and what tells it of those between rows.
+    pub(super) fn thinking<'a>(&self, turns: impl Iterator<Item = &'a Row>) -> (Thinking, u64) {
+        let (mut thinking, mut cut) = (Thinking::default(), 0);
+        for row in turns {
+            let Some(at_ns) = row.at_ns else { continue };
+            if row.delay_ns.is_none_or(|ns| ns == 0) {
+                match thinking.last {
+                    Some(before) => cut += u64::from(self.thought(before, at_ns).1),
+                    None => thinking.first_ns = Some(at_ns),
+                }
+            }
+            thinking.last = Some((at_ns, row.latency_ns));
+        }
+        (thinking, cut)
+    }
+
+    /// How many pauses between the rows of a conversation are cut.
+    pub(super) fn cut_between(&self, rows: impl Iterator<Item = Thinking>) -> u64 {
+        let (mut before, mut cut) = (None, 0);
+        for row in rows {
+            if let Some((before, at_ns)) = before.zip(row.first_ns) {
+                cut += u64::from(self.thought(before, at_ns).1);
+            }
+            before = row.last.or(before);
+        }
+        cut
+    }
+
     /// The times of the replay, from the times of all rows, or of all conversations where their later turns have none of their own.
     pub(super) fn timeline(&self, starts: Vec<u64>) -> Timeline {
         Timeline::new(self.speed, self.plan.idle_cap_ns, starts)
     }
+}
+
+/// What is kept of a row until all of its conversation are known: it may be cut how long the user thought before it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Thinking {
+    /// When its first turn with a time was sent, unless that says its own pause.
+    first_ns: Option<u64>,
+    /// When the last one was sent, and how long its answer took.
+    last: Option<(u64, Option<u64>)>,
 }
 
 /// Goes through the turns of one conversation and gives each its times.
@@ -299,9 +347,7 @@ impl Pauses {
 
     /// How long the user thought before a turn that was recorded at `at_ns`: the time from start to start without the answer's.
     fn thought_ns(&self, at_ns: u64, shaping: &Shaping) -> Option<u64> {
-        let (before_ns, latency_ns) = self.before?;
-        let gap_ns = at_ns.saturating_sub(before_ns);
-        Some(shaping.pause(gap_ns.saturating_sub(latency_ns.unwrap_or(0))).0)
+        self.before.map(|before| shaping.thought(before, at_ns).0)
     }
 }
 
@@ -500,6 +546,14 @@ mod tests {
         assert_eq!(told(closed, rows.clone()), behind);
         let capped = ReplayPlan { delay_cap_ns: Some(40), ..closed };
         assert_eq!(told(capped, rows.clone())[1], (None, Some(40)));
+        // Three pauses are made of times: 150 and 50 are cut, the one that is said is not among them. Rows may hold any number of turns.
+        let shaping = shaping(capped);
+        for size in 1..=rows.len() {
+            let parts: Vec<_> = rows.chunks(size).map(|part| shaping.thinking(part.iter())).collect();
+            let within: u64 = parts.iter().map(|(_, cut)| cut).sum();
+            let between = shaping.cut_between(parts.into_iter().map(|(thinking, _)| thinking));
+            assert_eq!(within + between, 2, "{size} turns a row");
+        }
         let ignored = ReplayPlan { turn_times: TurnTimes::Ignored, ..plan };
         let first = (Some(500), None);
         assert_eq!(told(ignored, rows), [first, (None, None), (None, None), (None, None), (None, None)]);

@@ -119,10 +119,18 @@ impl Places {
     }
 
     /// Where it was looked for, in words.
-    pub(super) fn told(&self) -> String {
-        let own = match self.set.source {
-            PublicSource::File { .. } => format!("{} does not exist", self.kept().display()),
-            PublicSource::Hub { .. } => {
+    pub(super) fn told(&self, wanted: Wanted<'_>) -> String {
+        // It was passed over where a part is wanted by its name.
+        let nameless = self.own.iter().find(|path| wanted.subset.is_some() && path.is_file());
+        let own = match (self.set.source, nameless) {
+            (PublicSource::Hub { .. }, Some(path)) => {
+                format!(
+                    "{} is one part and does not say which (it is sent without --hf-subset)",
+                    path.display()
+                )
+            }
+            (PublicSource::File { .. }, _) => format!("{} does not exist", self.kept().display()),
+            (PublicSource::Hub { .. }, None) => {
                 format!("there is no {KEPT}/{}.parquet (.jsonl, .json, .csv)", self.set.name)
             }
         };

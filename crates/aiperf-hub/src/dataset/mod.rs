@@ -114,7 +114,7 @@ impl<'a> DatasetFiles<'a> {
                     return Err(HubError::Lacks { path: snapshot, problem });
                 }
                 (None, _) => {
-                    let (set, looked, how) = (plan.set.name, places.told(), places.how());
+                    let (set, looked, how) = (plan.set.name, places.told(wanted), places.how());
                     return Err(match (download, settings.offline_sets) {
                         (Download::WhenMissing(_), Some(variable)) => {
                             HubError::AbsentOffline { set, looked, variable, how }
@@ -129,7 +129,7 @@ impl<'a> DatasetFiles<'a> {
         // The first is wanted by every run, and what is wrong with the way to it is best told with what else could be done.
         let first = files.get(0).map_err(|error| match error {
             HubError::PartUnfetched { cause, part } => {
-                HubError::Unfetched { set: part.set, cause, looked: places.told(), how: places.how() }
+                HubError::Unfetched { set: part.set, cause, looked: places.told(wanted), how: places.how() }
             }
             other => other,
         })?;
@@ -196,7 +196,7 @@ fn ask(
     let mut hub = Hub::new(settings.clone(), teller);
     let Some(repo) = set.repo() else {
         let PublicSource::File { url, file, .. } = set.source else {
-            return Err(HubError::Absent { set: set.name, looked: places.told(), how: places.how() });
+            return Err(HubError::Absent { set: set.name, looked: places.told(wanted), how: places.how() });
         };
         let place = places.kept().to_owned();
         hub.tell(&format!("Fetching the public data set '{}' from {url} into {}", set.name, place.display()));
@@ -210,7 +210,7 @@ fn ask(
     let listing = asked.map_err(|cause| HubError::Unfetched {
         set: set.name,
         cause: Box::new(cause),
-        looked: places.told(),
+        looked: places.told(wanted),
         how: places.how(),
     })?;
     let store = Store::new(folder.clone());

@@ -131,7 +131,7 @@ mod tests {
         produces_tokens: true,
         tokenizes_input: true,
         reasoning: false,
-        server_token_count: false,
+        compares_usage: true,
     };
     const ANCHOR: ClockAnchor = ClockAnchor { mono_ns: 0, wall_ns: 0 };
     const MS: u64 = 1_000_000;

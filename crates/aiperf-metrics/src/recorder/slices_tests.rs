@@ -12,7 +12,7 @@ const ALL: Capabilities = Capabilities {
     produces_tokens: true,
     tokenizes_input: true,
     reasoning: true,
-    server_token_count: false,
+    compares_usage: true,
 };
 const ANCHOR: ClockAnchor = ClockAnchor { mono_ns: 0, wall_ns: 1_700_000_000_000_000_000 };
 

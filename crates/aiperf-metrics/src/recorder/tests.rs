@@ -8,7 +8,7 @@ const ALL: Capabilities = Capabilities {
     produces_tokens: true,
     tokenizes_input: true,
     reasoning: true,
-    server_token_count: false,
+    compares_usage: true,
 };
 const ANCHOR: ClockAnchor = ClockAnchor { mono_ns: 0, wall_ns: 1_700_000_000_000_000_000 };
 
@@ -305,7 +305,7 @@ fn capabilities_decide_what_exists() {
     {
         assert!(!plain.contains(&tag), "{tag}");
     }
-    let server = tags(Capabilities { server_token_count: true, ..ALL });
+    let server = tags(Capabilities { compares_usage: false, ..ALL });
     assert!(!server.iter().any(|tag| tag.starts_with("usage_") && tag.ends_with("_diff_pct")));
     let blind = tags(Capabilities { tokenizes_input: false, produces_tokens: false, ..ALL });
     assert!(!blind.iter().any(|tag| tag.contains("token") && !tag.contains("cache")), "{blind:?}");

@@ -679,6 +679,13 @@ fn an_answer_that_cannot_be_read_is_told_for_what_it_is() {
     assert!(message(&packed).starts_with("the answer is compressed (gzip)"));
     packed.body = vec![0x28, 0xb5, 0x2f, 0xfd, 0];
     assert!(message(&packed).contains("(zstd)"));
+    packed.content_type = Some("application/json".into());
+    packed.body = vec![0x1b, 0x0d, 0x00, 0xf8, 0x8d, 0x94, 0x6e, 0xdd, 0x01];
+    assert_eq!(
+        message(&packed),
+        "the answer is no text (its first bytes are 1b 0d 00 f8 8d 94 6e dd): it may be compressed (Brotli), which no request asks for; it \
+         was not read"
+    );
     assert_eq!(
         message(&exchange("application/json", &[r#"{"choices":"a"}"#])),
         r#"a field of the answer has another form than this API gives it; it begins: {"choices":"a"}"#

@@ -10,6 +10,9 @@ use serde_json::{Map, Value, json};
 const MESSAGE_CHARS: usize = 4096;
 /// Most characters of a body quoted to show what it is.
 const EXCERPT_CHARS: usize = 120;
+/// Bytes by which a body is taken for one that is no text, and those of them that are told.
+const LOOKED_BYTES: usize = 256;
+const FIRST_BYTES: usize = 8;
 /// AIPerf's code for an error event, used when the server gives none.
 const SSE_ERROR_CODE: i64 = 502;
 
@@ -235,7 +238,7 @@ pub(super) fn not_found(expression: Option<&str>, body: &str) -> String {
         Some(expression) => {
             let expression = for_terminal(expression, EXCERPT_CHARS);
             format!(
-                "the response field '{expression}' finds no text, vector or ranking in the answer, which begins: {begins}"
+                "the response field '{expression}' (--response-field) finds no text, vector or ranking in the answer, which begins: {begins}"
             )
         }
         None => format!(
@@ -264,17 +267,34 @@ pub(super) fn malformed(
     invalid(FailureKind::Malformed, message)
 }
 
-/// A body in a coding that was not asked for: its first bytes tell.
-pub(super) fn compressed(body: &[u8]) -> Option<Failure> {
-    let coding = match body {
-        [0x1f, 0x8b, 0x08, ..] => "gzip",
-        [0x28, 0xb5, 0x2f, 0xfd, ..] => "zstd",
+/// A body in a coding that was not asked for: its first bytes tell. Of Brotli they tell nothing but that it is no text; one that was
+/// read, `is_text`, is none.
+pub(super) fn compressed(body: &[u8], is_text: bool) -> Option<Failure> {
+    let is_binary = || {
+        let start = &body[..body.len().min(LOOKED_BYTES)];
+        std::str::from_utf8(start).is_err()
+            && start.iter().any(|byte| byte.is_ascii_control() && !byte.is_ascii_whitespace())
+    };
+    let message = match body {
+        [0x1f, 0x8b, 0x08, ..] => coded("gzip"),
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => coded("zstd"),
+        _ if !is_text && is_binary() => {
+            let first: Vec<String> =
+                body.iter().take(FIRST_BYTES).map(|byte| format!("{byte:02x}")).collect();
+            format!(
+                "the answer is no text (its first bytes are {}): it may be compressed (Brotli), which no request asks for; it was not read",
+                first.join(" ")
+            )
+        }
         _ => return None,
     };
-    let message = format!(
-        "the answer is compressed ({coding}), which no request asks for; it cannot be timed and was not read"
-    );
     Some(invalid(FailureKind::Malformed, message))
+}
+
+fn coded(coding: &str) -> String {
+    format!(
+        "the answer is compressed ({coding}), which no request asks for; it cannot be timed and was not read"
+    )
 }
 
 /// An answer of JSON that does not mean what it should.

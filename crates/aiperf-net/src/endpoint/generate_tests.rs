@@ -408,7 +408,18 @@ fn a_response_field_says_where_a_template_s_answer_is() {
     assert_eq!(read(EndpointKind::Raw, Some("missing")).text, "elsewhere");
     let failure = read(EndpointKind::Template, Some("missing")).failure.expect("nothing is found");
     assert_eq!(failure.kind, FailureKind::Empty);
-    assert!(failure.message.contains("the response field 'missing' finds no"), "{}", failure.message);
+    assert!(
+        failure.message.contains("the response field 'missing' (--response-field) finds no"),
+        "{}",
+        failure.message
+    );
+    // However it ended: what was looked for is what is told.
+    let chat = whole(
+        &json!({"choices": [{"message": {"content": "hi"}, "finish_reason": "stop"}], "usage": {"completion_tokens": 9}}),
+    );
+    let failure =
+        pathed(EndpointKind::Template, Some("choices[0].text"), &chat).failure.expect("nothing is found");
+    assert!(failure.message.contains("the response field 'choices[0].text'"), "{}", failure.message);
     let failure = pathed(EndpointKind::Template, None, &whole(&json!({"x": 1}))).failure.expect("nothing");
     assert!(failure.message.contains("--response-field"), "{}", failure.message);
 }

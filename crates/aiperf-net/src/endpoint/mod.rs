@@ -384,6 +384,9 @@ impl Endpoint {
         if turn.payload.is_some() {
             return turn.max_tokens;
         }
+        if !self.kind.has_limit() {
+            return None;
+        }
         let none = Map::new();
         let layers = [&turn.extra, &self.extra];
         let parameters = [&none, &self.extra];

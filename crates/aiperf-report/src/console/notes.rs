@@ -1,5 +1,6 @@
 //! What is odd about a run, in sentences below its tables.
 
+use aiperf_core::plan::EndpointKind;
 use aiperf_core::text::for_terminal;
 use aiperf_metrics::{LengthDifference, Stats};
 use serde_json::Value;
@@ -72,7 +73,10 @@ pub(super) fn notes(report: &Report<'_>) -> Vec<String> {
         ));
     }
     let reports = |tag| summary.get(tag).is_some_and(|s| matches!(s, Stats::Scalar { .. }));
-    if reports("total_usage_prompt_tokens") && !reports("total_usage_prompt_cache_read_tokens") {
+    let kind = report.input_config.pointer("/endpoint/type").and_then(Value::as_str);
+    // Vectors and scores come of prefills that no cache is kept of.
+    let may_cache = kind.and_then(EndpointKind::named).is_none_or(|kind| kind.traits().produces_tokens);
+    if may_cache && reports("total_usage_prompt_tokens") && !reports("total_usage_prompt_cache_read_tokens") {
         notes.push(
             "The server reports usage without cached prompt tokens. If it has a prefix cache, let it report hits: \
              vLLM --enable-prompt-tokens-details, SGLang --enable-cache-report."
@@ -170,6 +174,11 @@ mod tests {
         let mut report = sample.report();
         assert!(notes(&report).iter().any(|n| n.starts_with("1 of 3 answers (33.3%) ended before")));
         assert!(notes(&report).iter().any(|n| n.contains("without cached prompt tokens")));
+        for (kind, is_told) in [("chat", true), ("nim_embeddings", false), ("cohere_rankings", false)] {
+            let config = serde_json::json!({"endpoint": {"type": kind}});
+            let told = notes(&Report { input_config: &config, ..report.clone() });
+            assert_eq!(told.iter().any(|n| n.contains("without cached prompt tokens")), is_told, "{kind}");
+        }
         report.length_forced = true;
         assert!(!notes(&report).iter().any(|n| n.contains("ended before")));
         report.was_cancelled = true;

@@ -33,12 +33,16 @@ pub enum Counting {
     Messages {
         /// The tokenizer has a chat template.
         has_template: bool,
+        /// Tokens of the line ends that a server puts between the texts of a message; they are not counted.
+        between: u64,
     },
     /// Plain prompts.
     Prompts {
         /// Tokens that the tokenizer puts around each; they are counted.
         specials: u64,
     },
+    /// A query and passages, each alone. A server counts the query with every passage, so its counts are not compared.
+    Ranked,
 }
 
 /// Requests that were counted again as a whole, beside the run.

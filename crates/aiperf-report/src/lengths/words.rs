@@ -35,6 +35,7 @@ impl InputLengths<'_> {
                     format!("{}; {}", exact("asked = sent", asked), exact("sent = counted", counted))
                 }
             }
+            (Some(asked), None) if self.counting == Counting::Ranked => exact("asked = sent", asked),
             (Some(asked), None) => {
                 format!("{}; the server told no counts", exact("asked = sent", asked))
             }
@@ -70,6 +71,15 @@ impl InputLengths<'_> {
         let tokenizer = self.tokenizer();
         Some(match difference {
             LengthDifference::None => return None,
+            LengthDifference::Constant { tokens: n } | LengthDifference::Undecided { tokens: n, .. }
+                if n > 0 && n.unsigned_abs() == self.between() =>
+            {
+                format!(
+                    "The server counts {} than were sent, in each request: the line ends that it puts between the texts of a message \
+                     (--batch-size).",
+                    more(n)
+                )
+            }
             LengthDifference::Constant { tokens: n } => format!(
                 "The server counts {} than were sent, in each request: {}",
                 more(n),
@@ -81,7 +91,8 @@ impl InputLengths<'_> {
                 count(sent.saturating_add_signed(tokens)),
                 count(sent),
                 match self.counting {
-                    Counting::Prompts { .. } => format!("{} around each prompt", amount(tokens)),
+                    Counting::Prompts { .. } | Counting::Ranked =>
+                        format!("{} around each prompt", amount(tokens)),
                     Counting::Messages { .. } => format!("A chat template of {}", amount(tokens)),
                     Counting::Rendered =>
                         format!("A chat template that differs by {} from ours", amount(tokens)),
@@ -105,28 +116,45 @@ impl InputLengths<'_> {
         })
     }
 
+    /// Tokens of the line ends that a server puts between the texts of a request.
+    const fn between(&self) -> u64 {
+        match self.counting {
+            Counting::Messages { between, .. } => between,
+            Counting::Rendered | Counting::Prompts { .. } | Counting::Ranked => 0,
+        }
+    }
+
     fn constant(&self, tokens: i64, tokenizer: &str) -> String {
+        let joints = match self.between() {
+            0 => String::new(),
+            n => format!("the line ends between the texts of a message ({}) and ", amount(n as i64)),
+        };
         let own = "a tokenizer that has the model's chat template, and --apply-chat-template,";
         match self.counting {
             Counting::Rendered => {
                 format!("its chat template is not the one of {tokenizer}, or it gives it other variables.")
             }
             Counting::Messages { .. } if tokens < 0 => "it does not count all that was sent.".to_owned(),
-            Counting::Messages { has_template: true } => {
-                "its chat template. With --apply-chat-template it is part of the length that is asked for."
-                    .to_owned()
+            Counting::Messages { has_template: true, .. } => {
+                format!(
+                    "{joints}its chat template. With --apply-chat-template it is part of the length that is asked for."
+                )
             }
-            Counting::Messages { has_template: false } => {
-                format!("its chat template. With {own} it is part of the length that is asked for.")
+            Counting::Messages { has_template: false, .. } => {
+                format!("{joints}its chat template. With {own} it is part of the length that is asked for.")
             }
             Counting::Prompts { specials } if tokens < 0 && tokens.unsigned_abs() == specials => {
                 format!("it leaves out what {tokenizer} puts around each prompt (BOS).")
             }
-            Counting::Prompts { .. } if tokens < 0 => "it does not count all that was sent.".to_owned(),
+            Counting::Prompts { .. } | Counting::Ranked if tokens < 0 => {
+                "it does not count all that was sent.".to_owned()
+            }
             Counting::Prompts { .. } if tokens <= MARKS => {
                 format!("marks such as a BOS, which {tokenizer} does not add.")
             }
-            Counting::Prompts { .. } => "it puts text of its own around each prompt.".to_owned(),
+            Counting::Prompts { .. } | Counting::Ranked => {
+                "it puts text of its own around each prompt.".to_owned()
+            }
         }
     }
 
@@ -203,7 +231,7 @@ mod tests {
     use super::*;
     use crate::lengths::WrongLength;
 
-    const MESSAGES: Counting = Counting::Messages { has_template: true };
+    const MESSAGES: Counting = Counting::Messages { has_template: true, between: 0 };
 
     /// Requests of `(asked, sent, counted)`.
     fn lengths(counting: Counting, requests: &[(u64, u64, u64)]) -> InputLengths<'static> {
@@ -267,7 +295,7 @@ mod tests {
         insta::assert_snapshot!(
             [
                 by(MESSAGES, 12),
-                by(Counting::Messages { has_template: false }, 12),
+                by(Counting::Messages { has_template: false, between: 0 }, 12),
                 by(MESSAGES, -3),
                 by(Counting::Rendered, 5),
                 by(Counting::Rendered, -1),
@@ -277,6 +305,33 @@ mod tests {
                 by(Counting::Prompts { specials: 1 }, 40),
             ]
             .join("\n")
+        );
+    }
+
+    #[test]
+    fn line_ends_between_texts_are_no_template() {
+        let between = |n: u64| Counting::Messages { has_template: true, between: n };
+        let told = finding(between(3), &[(200, 203), (300, 303)]);
+        assert_eq!(
+            told,
+            "The server counts 3 tokens more than were sent, in each request: the line ends that it puts between the texts of a \
+             message (--batch-size)."
+        );
+        assert_eq!(finding(between(3), &[(200, 203); 2]), told, "one length is enough to know it by");
+        let more = finding(between(3), &[(200, 212), (300, 312)]);
+        assert!(
+            more.contains("the line ends between the texts of a message (3 tokens) and its chat template."),
+            "{more}"
+        );
+        let fewer = finding(between(3), &[(200, 197), (300, 297)]);
+        assert!(fewer.contains("it does not count all"), "{fewer}");
+    }
+
+    #[test]
+    fn counts_of_what_ranks_are_not_missed() {
+        assert_eq!(
+            lengths(Counting::Ranked, &[(9, 9, 0)]).agreement().as_deref(),
+            Some("Input lengths: asked = sent in 1 of 1 requests.")
         );
     }
 

@@ -73,6 +73,7 @@ impl Names {
         meta.finish = (facts.finish, answer.finish_reason.as_deref());
         meta.first_chunk_tokens = facts.first_chunk_tokens;
         meta.expected_cache = facts.cache;
+        meta.self_contained = ticket.turn > 0 && !turn.is_part;
         meta.url = self.urls.get(usize::from(ticket.target)).map(String::as_str);
         meta.model = self.models.get(usize::from(turn.model)).map(String::as_str);
         meta

@@ -46,6 +46,11 @@ pub(crate) struct Text {
 }
 
 impl Text {
+    /// All of it but the reasoning.
+    pub(crate) fn content(&self, words: &Words) -> Option<String> {
+        self.parts(words, 0, self.tokens).1
+    }
+
     /// Tokens `from..to` as text, those of reasoning and those of content, each none when there are none.
     fn parts(&self, words: &Words, from: u64, to: u64) -> (Option<String>, Option<String>) {
         let part = |from: u64, to: u64| {

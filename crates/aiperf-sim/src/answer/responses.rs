@@ -15,8 +15,9 @@ pub(super) fn head(ask: &Ask<'_>, id: u128, created_s: u64, model: &Value) -> (S
     let instructions = ask.system.unwrap_or("null");
     let limit = ask.limit.map_or_else(|| "null".to_owned(), |l| l.to_string());
     let tools = ask.tools.unwrap_or("[]");
+    let (previous, store) = (json!(ask.previous), ask.store);
     let tail = format!(
-        r#","instructions":{instructions},"max_output_tokens":{limit},"max_tool_calls":null,"model":{model},"parallel_tool_calls":true,"previous_response_id":null,"prompt_cache_key":null,"reasoning":{{"effort":null,"summary":null}},"service_tier":"default","store":false,"temperature":1.0,"text":{{"format":{{"type":"text"}}}},"tool_choice":"auto","tools":{tools},"top_logprobs":0,"top_p":1.0,"truncation":"disabled","metadata":{{}}"#
+        r#","instructions":{instructions},"max_output_tokens":{limit},"max_tool_calls":null,"model":{model},"parallel_tool_calls":true,"previous_response_id":{previous},"prompt_cache_key":null,"reasoning":{{"effort":null,"summary":null}},"service_tier":"default","store":{store},"temperature":1.0,"text":{{"format":{{"type":"text"}}}},"tool_choice":"auto","tools":{tools},"top_logprobs":0,"top_p":1.0,"truncation":"disabled","metadata":{{}}"#
     );
     // An event is a line; a request may have been written over several.
     (head, tail.replace(['\n', '\r'], " "))

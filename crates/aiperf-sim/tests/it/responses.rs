@@ -248,6 +248,39 @@ fn a_response_of_another_time_is_not_found() {
     ask["previous_response_id"] = json!("resp_1");
     let got = Client::connect(server.addr()).post(RESPONSES, &ask);
     assert_eq!((got.status, &got.json()["error"]["code"]), (404, &json!(404)));
+    assert!(got.json()["error"]["message"].as_str().is_some_and(|said| said.contains("'resp_1'")));
+}
+
+#[test]
+fn a_response_that_is_kept_can_be_gone_on_from() {
+    for stream in [false, true] {
+        let server = sim("reasoning=1");
+        let mut client = Client::connect(server.addr());
+        let mut first = response(4, stream);
+        first["store"] = json!(true);
+        let got = client.post(RESPONSES, &first);
+        let whole = if stream { got.named().pop().expect("events").1["response"].take() } else { got.json() };
+        assert_eq!((&whole["store"], &whole["previous_response_id"]), (&json!(true), &json!(null)));
+        let reply = &whole["output"][1]["content"][0]["text"];
+        assert!(reply.as_str().is_some_and(|text| !text.is_empty()), "{whole}");
+        let mut second = response(4, false);
+        second["input"] = json!([{"role": "user", "content": "And then?"}]);
+        second["previous_response_id"] = whole["id"].clone();
+        let gone_on = client.post(RESPONSES, &second).json();
+        assert_eq!(gone_on["previous_response_id"], whole["id"]);
+        let mut said = response(4, false);
+        said["input"] = json!([
+            {"role": "user", "content": first["input"]},
+            {"role": "assistant", "content": reply},
+            {"role": "user", "content": "And then?"},
+        ]);
+        let at_once = client.post(RESPONSES, &said).json();
+        assert_eq!(gone_on["usage"]["input_tokens"], at_once["usage"]["input_tokens"]);
+        assert_ne!(gone_on["usage"]["input_tokens"], whole["usage"]["input_tokens"]);
+        // The second one was not to be kept.
+        second["previous_response_id"] = gone_on["id"].clone();
+        assert_eq!(client.post(RESPONSES, &second).status, 404);
+    }
 }
 
 /// The answer under `faults`, which the books must know of.

@@ -203,6 +203,8 @@ fn whole_rows_hold_their_history() {
     assert_eq!(whole.findings.worst(), Some(Severity::Note));
     std::fs::write(file.path(), DATASET).expect("it is written");
     let added = analyze(file.path(), config.block_size).expect("a trace");
+    let adds: Vec<_> = added.findings.list().iter().map(|found| (found.kind, found.count)).collect();
+    assert!(adds.contains(&(Kind::AddsUp, several)), "{adds:?}");
     assert!(added.prefix_cache_hit_rate < whole.prefix_cache_hit_rate);
 }
 

@@ -118,15 +118,15 @@ fn times_and_sessions() {
     finds(&[row(&json!({})), at(3)], &[(Kind::LaterTimed, 1, &[2])]);
     finds(
         &[at(3), row(&json!({"session_id": "a"})), row(&json!({"session_id": "a"}))],
-        &[(Kind::UntimedStart, 1, &[2])],
+        &[(Kind::UntimedStart, 1, &[2]), (Kind::AddsUp, 1, &[3])],
     );
     let turn = |ms: u32| row(&json!({"timestamp": ms, "session_id": "a"}));
-    finds(&[turn(0), turn(9), at(1), turn(8)], &[(Kind::SessionBackwards, 1, &[4])]);
+    finds(&[turn(0), turn(9), at(1), turn(8)], &[(Kind::SessionBackwards, 1, &[4]), (Kind::AddsUp, 1, &[2])]);
     let later = || row(&json!({"session_id": "a", "delay": 5}));
-    finds(&[turn(0), later(), turn(30), later()], &[(Kind::SessionAgain, 1, &[3])]);
+    finds(&[turn(0), later(), turn(30), later()], &[(Kind::SessionAgain, 1, &[3]), (Kind::AddsUp, 1, &[2])]);
     finds(
         &[row(&json!({"session_id": 7})), row(&json!({"session_id": "7"}))],
-        &[(Kind::SessionTypes, 1, &[2])],
+        &[(Kind::AddsUp, 1, &[2]), (Kind::SessionTypes, 1, &[2])],
     );
     let whole =
         json!({"session_id": "a", "output_length": 2, "messages": [{"role": "user", "content": "a"}]});
@@ -144,7 +144,7 @@ fn rows_that_hold_their_history() {
             said("a", &[8]),
             said("g", &[1, 2, 3, 4]),
         ],
-        &[(Kind::HoldsHistory, 1, &[3])],
+        &[(Kind::HoldsHistory, 1, &[3]), (Kind::AddsUp, 1, &[4])],
     );
     finds(
         &[said("g", &[1, 2]), said("g", &[1, 2, 3]), said("g", &[9]), said("g", &[9, 10])],

@@ -410,6 +410,43 @@ fn counts_of_speculative_decoding_are_pooled() {
     rebuilt_alike(done, &["pooled_spec_decode_acceptance_histogram", "spec_decode_steps"]);
 }
 
+/// The simulated server keeps what it is asked to, and counts what was said before.
+#[test]
+fn the_simulated_server_goes_on_from_what_it_kept() {
+    let server = sim("ttft=0&itl=0&truth");
+    let args = "--endpoint-type responses --extra-inputs store:true --use-server-token-count --num-conversations 2 --isl 20 --osl 5 \
+                --conversation-turn-mean 3 --concurrency 1";
+    let done = Run::unseeded(&url(&server)).args(args).run().expect_exit(0).ends(Tally::of(6, 0));
+    let (_, truth, _) = server.stop_with_truth();
+    let counted: Vec<u64> = truth.iter().map(|t| t.prompt_tokens).collect();
+    assert_eq!(counted, [20, 45, 70, 20, 45, 70]);
+    done.has("input_sequence_length", "avg", 45.0);
+}
+
+/// One that keeps nothing is told of as that.
+#[test]
+fn a_response_that_is_gone_is_no_wrong_path() {
+    let missing = json!({"error": {"message": "Response with id 'resp_1' not found.", "type": "invalid_request_error", "code": 404}});
+    let server = Script::by_request(move |seen| {
+        let body: Value = serde_json::from_slice(&seen.body).expect("JSON");
+        if body["previous_response_id"].is_string() {
+            return Reply::json(404, &missing.to_string());
+        }
+        let answer = json!({"object": "response", "id": "resp_1", "status": "completed",
+            "output": [{"type": "message", "content": [{"type": "output_text", "text": "fine"}]}],
+            "usage": {"input_tokens": 10, "output_tokens": 1}});
+        Reply::json(200, &answer.to_string())
+    })
+    .start()
+    .expect("it listens");
+    let args = "--endpoint-type responses --extra-inputs store:true --use-server-token-count --num-conversations 1 \
+                --conversation-turn-mean 2 --concurrency 1";
+    let done = Run::profile(&server.url()).args(args).run().expect_exit(0);
+    let screen = flat(&done.stdout);
+    assert!(screen.contains("does not keep the responses that later turns go on from"), "{screen}");
+    assert!(!screen.contains("nothing at this path"), "{screen}");
+}
+
 #[test]
 fn kept_responses_are_chained() {
     let server = Script::by_request(|seen| {

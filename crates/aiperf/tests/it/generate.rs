@@ -174,3 +174,28 @@ fn a_file_names_the_types_too() {
         run.run().expect_exit(0).ends(Tally::of(2, 0));
     }
 }
+
+/// It has no field for one, so none is sent, and no answer misses it.
+#[test]
+fn a_solido_request_has_no_output_limit() {
+    let server = sim("ttft=0&itl=0&osl=40");
+    let run = |more: &str| {
+        let args = "--endpoint-type solido_rag --isl 20 --osl 5 --request-count 3 --concurrency 1";
+        Run::unseeded(&url(&server)).args(args).args(more)
+    };
+    let note =
+        "--osl has no effect and is not sent: endpoint type 'solido_rag' has no field for the output length";
+    let done = run("").run().expect_exit(0).ends(Tally::of(3, 0)).says(&[note]);
+    assert!(!done.stdout.contains("does not heed"), "{}", done.stdout);
+    done.has("output_sequence_length", "avg", 40.0);
+    assert_eq!(done.summary().get("osl_mismatch_count"), None);
+    run("--dry-run").run().expect_exit(0).shows(&["OSL asked none: the server decides"]);
+    // Nor does a file's.
+    let row = json!({"text": "What is it?", "output_length": 5});
+    let of_file = Run::unseeded(&url(&server))
+        .args("--endpoint-type solido_rag --input-file p.jsonl --custom-dataset-type single_turn --request-count 1")
+        .file("p.jsonl", row.to_string())
+        .run()
+        .expect_exit(0);
+    assert_eq!(of_file.summary().get("osl_mismatch_count"), None);
+}

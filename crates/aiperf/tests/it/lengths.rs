@@ -351,3 +351,33 @@ fn schema_2_has_every_key() {
     assert_eq!(lengths["difference"], json!({"kind": "none", "factor": null, "tokens": null}));
     assert_eq!(lengths.as_object().map(serde_json::Map::len), Some(7), "{lengths}");
 }
+
+/// Line ends between the texts of a message are the server's, and no chat template.
+#[test]
+fn several_texts_of_a_message_are_joined_by_line_ends() {
+    for (size, more) in [(2, "1 token more"), (4, "3 tokens more")] {
+        let server = sim("ttft=0&itl=0");
+        let args = format!("--batch-size {size} --isl 50 --osl 2 --request-count 3 --concurrency 1");
+        let done = Run::unseeded(&url(&server)).args(&args).run().expect_exit(0);
+        let words = format!(
+            "The server counts {more} than were sent, in each request: the line ends that it puts between the texts of a message"
+        );
+        let done = done.shows(&[&words]);
+        assert!(!done.stdout.contains("template"), "{}", done.stdout);
+        // As it is kept.
+        Run::new("report out --force").run_in(done).expect_exit(0);
+    }
+}
+
+/// Without a stream there is no first token to wait for.
+#[test]
+fn progress_tells_first_tokens_of_streams_alone() {
+    let server = sim("ttft=1&itl=0");
+    let run = |more: &str| {
+        let args = "profile --model demo --ui simple --tokenizer builtin --artifact-dir out --isl 20 --osl 3 --request-count 3 --url";
+        Run::new(args).arg(url(&server)).args(more).run().expect_exit(0)
+    };
+    let plain = run("");
+    assert!(plain.stderr.contains("Profiling done") && !plain.stderr.contains("TTFT"), "{}", plain.stderr);
+    assert!(run("--streaming").stderr.contains("TTFT"));
+}

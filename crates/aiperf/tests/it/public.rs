@@ -45,7 +45,7 @@ fn sharegpt_lies_where_the_reference_keeps_it() {
     let source = json!({"dataset": {"source_type": "public_dataset", "loader": "sharegpt"}});
     assert_eq!(done.summary()["metadata"], source);
     let told = &done.summary()["input_config"];
-    assert!(told.to_string().contains(r#""type":"public","dataset":"ShareGPT""#), "{told}");
+    assert!(told.to_string().contains(r#""type":"public","dataset":"sharegpt""#), "{told}");
 }
 
 /// The first part of several, the usual part, and another.
@@ -74,6 +74,7 @@ fn files_are_found_in_the_hub_s_cache() {
             .file(&cached("openai/gsm8k", "main/test-00000.jsonl"), row("question", "main"))
             .file(&cached("openai/gsm8k", "socratic/test-00000.jsonl"), row("question", "socratic"))
             .file(&cached("AI-MO/NuminaMath-CoT", "train.jsonl"), row("other", "x"))
+            .file(".cache/aiperf/datasets/blazedit_5k.jsonl", row("prompt", "x"))
     };
     let sent = |args: &str, count: u64| {
         prompts(&run(&format!("--public-dataset {args} --request-count {count}")).run().expect_exit(0))
@@ -137,6 +138,14 @@ fn files_are_found_in_the_hub_s_cache() {
     refused(
         "--public-dataset aimo --custom-dataset-type chat",
         &["--public-dataset and --custom-dataset-type exclude each other"],
+    );
+    let both = run("--public-dataset spec_al_gsm8k --custom-dataset-type chat").run().expect_exit(2);
+    assert!(!both.stderr.contains("does not exist"), "one error is enough: {}", both.stderr);
+    refused(
+        "--public-dataset blazedit_5k --hf-subset x",
+        &[
+            ".cache/aiperf/datasets/blazedit_5k.jsonl is one part and does not say which (it is sent without --hf-subset)",
+        ],
     );
     refused("--public-dataset aimo --isl 5", &["--isl and --public-dataset exclude each other"]);
 }

@@ -395,6 +395,25 @@ fn think_times_are_kept_without_a_schedule() {
         .shows(&["line 3 waits 61 s before its turn", "--inter-turn-delay-cap-seconds limits such waits"]);
 }
 
+/// Think times that are made of times are capped and counted as those that a row says.
+#[test]
+fn capped_think_times_of_a_trace_are_told() {
+    let server = scripted(vec![Reply::chat("ok", 1, 1)]);
+    let row = |session: &str, at: u64| json!({"session_id": session, "timestamp": at, "input_length": 8, "output_length": 2});
+    let file = rows(&[row("a", 0), row("b", 10), row("a", 2_000), row("b", 14), row("a", 9_000)]);
+    let done = Run::unseeded(&server.url())
+        .args(
+            "--random-seed 1 --input-file t.jsonl --custom-dataset-type mooncake_trace --no-open-loop-replay",
+        )
+        .args("--inter-turn-delay-cap-seconds 0.01")
+        .file("t.jsonl", file)
+        .run()
+        .expect_exit(0)
+        .ends(Tally::of(5, 0))
+        .shows(&["2 delays cut down to --inter-turn-delay-cap-seconds"]);
+    assert_eq!(done.summary()["dataset_rows"]["capped_delays"], 2);
+}
+
 #[test]
 fn rows_of_a_trace_that_are_too_long_are_left_out_and_limits_are_capped() {
     let file = rows(&[

@@ -67,6 +67,17 @@ fn lengths_are_exact_and_nothing_is_said_of_output() {
         assert_eq!(summary["request_latency"]["count"], 4, "{kind}");
         let told = kind != "hf_tei_rankings";
         assert_eq!(summary["usage_prompt_tokens"]["avg"].as_f64(), told.then_some(counted as f64), "{kind}");
+        // A count of something else is compared with nothing, and no cache is asked for.
+        assert!(
+            !is_ranking(kind)
+                || !tags(&done).iter().any(|tag| tag.contains("_diff_pct") || tag.contains("discrepancy")),
+            "{kind}"
+        );
+        assert!(
+            !done.stdout.contains("told no counts") && !done.stdout.contains("prefix cache"),
+            "{kind}: {}",
+            done.stdout
+        );
         for tag in tags(&done) {
             let about_output = ["output", "osl", "time_to_first", "inter_", "reasoning", "completion_tokens"];
             assert!(!about_output.iter().any(|word| tag.contains(word)), "{kind}: {tag}");

@@ -3,7 +3,7 @@
 use aiperf_sim::scripted::Reply;
 use serde_json::{Value, json};
 
-use crate::support::{Run, Tally, scripted};
+use crate::support::{Done, Run, Tally, scripted};
 
 fn rows(rows: &[Value]) -> String {
     rows.iter().map(Value::to_string).collect::<Vec<_>>().join("\n") + "\n"
@@ -139,6 +139,11 @@ fn rows_that_hold_their_history_are_sent_once_and_told() {
         found.sort_unstable();
         found
     };
+    // Each has a length that was asked for, however it is made messages.
+    let asked: Vec<Option<u64>> =
+        done.records().iter().map(|r| r["metrics"]["asked_input_length"]["value"].as_u64()).collect();
+    assert!(asked.iter().all(Option::is_some), "{asked:?}");
+    assert_eq!(done.stat("asked_input_length", "max"), 64.0);
     // The one that adds up repeats its first turn and the reply.
     assert_eq!(lengths(0), [32, 32]);
     assert!(lengths(1)[0] > 48 && lengths(1)[0] < 64 && lengths(1)[1] == 64, "{:?}", lengths(1));
@@ -150,6 +155,10 @@ fn rows_that_hold_their_history_are_sent_once_and_told() {
         .collect();
     let three = roles.iter().filter(|roles| roles.join(" ") == "\"user\" \"assistant\" \"user\"").count();
     assert_eq!(three, 2, "{roles:?}");
+    // Of a turn that adds to others no record tells which part of it was made.
+    let compared = |done: &Done| done.summary()["input_lengths"]["asked_sent"]["requests"].clone();
+    assert_eq!(compared(&done), 4);
+    assert_eq!(compared(&Run::new("report out --force").run_in(done).expect_exit(0)), 3);
 }
 
 #[test]

@@ -159,7 +159,10 @@ fn a_response_field_that_finds_nothing_is_a_failure_with_words() {
     };
     let done = run("missing").expect_exit(1);
     let message = done.records()[0]["error"]["message"].to_string();
-    assert!(message.contains("the response field 'missing' finds no text, vector or ranking"), "{message}");
+    assert!(
+        message.contains("the response field 'missing' (--response-field) finds no text, vector or ranking"),
+        "{message}"
+    );
     run("other.said").expect_exit(0).ends(Tally::of(2, 0));
 }
 

@@ -283,7 +283,10 @@ fn detect(
         return Ok(None);
     }
     let (chosen, note) = Chosen::of(&set.columns, first, input)?;
-    let note = note.unwrap_or_else(|| says(Form::Chat, &format!("it is {}", kind.words())));
+    let note = note.unwrap_or_else(|| match kind {
+        Kind::Lines if !set.columns.is_empty() => says(Form::Chat, "its columns are named"),
+        _ => says(Form::Chat, &format!("it is {}", kind.words())),
+    });
     Ok(Some((Form::Chat, chosen, note)))
 }
 

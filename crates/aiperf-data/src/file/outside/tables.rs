@@ -102,7 +102,12 @@ pub(super) fn parquet(input: &Input, columns: &[&str], take: Take<'_>) -> Result
             }
             bytes += chunk.uncompressed_size();
             let packing = chunk.compression();
-            if matches!(packing, Compression::BROTLI(_) | Compression::LZO) {
+            let unread = match packing {
+                Compression::BROTLI(_) => Some("Brotli"),
+                Compression::LZO => Some("LZO"),
+                _ => None,
+            };
+            if let Some(packing) = unread {
                 return Err(DataError::Unreadable {
                     path: input.name.clone(),
                     form: "Parquet",

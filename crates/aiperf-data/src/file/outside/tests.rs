@@ -279,6 +279,24 @@ fn rows_of_our_own_forms_stay_what_they_are() {
 }
 
 #[test]
+fn a_row_of_another_s_names_tells_the_option_that_names_them() {
+    let talk = br#"{"conversation":[{"role":"user","content":"hello"}]}"#;
+    let said = open(&set(FileFormat::Detect), "a.jsonl", talk).expect_err("no name that is known");
+    assert!(said.ends_with("if 'conversation' holds it, say so with --dataset-messages-column"), "{said}");
+    let said =
+        open(&set(FileFormat::Detect), "a.jsonl", br#"{"role":"user","ask":"hello"}"#).expect_err("nor this");
+    assert!(said.ends_with("if 'ask' holds it, say so with --dataset-prompt-column"), "{said}");
+    let mut named = set(FileFormat::Detect);
+    named.plan.columns.messages = Some("conversation".into());
+    let (sent, notes) = open(&named, "a.jsonl", talk).expect("as it says");
+    assert_eq!(sent, [one("hello", None)]);
+    assert_eq!(
+        notes,
+        ["a.jsonl: read as chat, for its columns are named; --custom-dataset-type says otherwise"]
+    );
+}
+
+#[test]
 fn columns_that_are_named_are_never_passed_over() {
     let named = |prompt: &str| {
         let mut set = set(FileFormat::Detect);

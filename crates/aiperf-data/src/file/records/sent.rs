@@ -43,8 +43,9 @@ impl RecordFile {
         Ok(Record { turns: vec![pools.merged(rows)], ..Record::default() })
     }
 
-    /// The turn of a row; whether it `opens` a request, with the system message before it.
-    fn turn(&self, mut row: Row, number: u64, opens: bool) -> Result<Turn, DataError> {
+    /// The turn of a row; whether it `opens` a request, with the system message before it. `told` are the tokens of a length that was
+    /// made messages.
+    fn turn(&self, mut row: Row, number: u64, opens: bool, told: Option<usize>) -> Result<Turn, DataError> {
         let max_tokens = row
             .output_length
             .or_else(|| self.osl.as_ref().map(|osl| draw_length(osl, &mut self.outputs.at(number))));
@@ -52,11 +53,16 @@ impl RecordFile {
             baseten::force(&mut row.extra, max_tokens);
         }
         let (mut texts, mut length) = (row.texts, None);
-        if let (Some(made), Some(lengths)) = (&row.made, &self.texts) {
-            texts = vec![lengths.texts.text(&lengths.scope, number, made.blocks(lengths.block))?];
-            let tokens = made.tokens as u64 + if opens { lengths.before } else { 0 };
-            // A marker, or a field in the place of messages, makes it longer.
-            let is_known = lengths.is_bare && self.marking.is_none() && !self.api.is_replaced_by(&row.extra);
+        if let (Some(tokens), Some(lengths)) =
+            (row.made.as_ref().map(|made| made.tokens).or(told), &self.texts)
+        {
+            if let Some(made) = &row.made {
+                texts = vec![lengths.texts.text(&lengths.scope, number, made.blocks(lengths.block))?];
+            }
+            let tokens = tokens as u64 + if opens { lengths.before } else { 0 };
+            // A marker, or a field of the row's in the place of messages, makes it longer.
+            let is_ours = told.is_some() || !self.api.is_replaced_by(&row.extra);
+            let is_known = lengths.is_bare && self.marking.is_none() && is_ours;
             length = is_known.then_some(TurnLength { asked: tokens, made: tokens });
         }
         Ok(Turn {
@@ -102,15 +108,16 @@ impl RecordFile {
         Some(histories.of(0))
     }
 
-    /// Puts the messages of a row that holds its history into the row, for an API that has messages.
-    fn tell_apart(&self, row: &mut Row, number: u64, grown: &mut Grown) -> Result<(), DataError> {
+    /// Puts the messages of a row that holds its history into the row, for an API that has messages; gives their tokens.
+    fn tell_apart(&self, row: &mut Row, number: u64, grown: &mut Grown) -> Result<Option<usize>, DataError> {
         let (Some(made), Some(lengths), Some(field)) = (&row.made, &self.texts, self.api.messages_field())
         else {
-            return Ok(());
+            return Ok(None);
         };
+        let tokens = made.tokens;
         let parts = grown.next(made, row.output_length, lengths.block);
         if parts.len() < 2 {
-            return Ok(());
+            return Ok(None);
         }
         let message = |part: Part| -> Result<Value, DataError> {
             let blocks = Blocks { tokens: part.tokens, size: lengths.block, ids: &made.ids[part.ids] };
@@ -120,7 +127,7 @@ impl RecordFile {
         let messages = parts.into_iter().map(message).collect::<Result<Vec<_>, _>>()?;
         row.made = None;
         row.extra.insert(field.to_owned(), Value::Array(messages));
-        Ok(())
+        Ok(Some(tokens))
     }
 
     /// The system message, where messages of the user's own stand in the place of ours and it is one of them.
@@ -191,9 +198,10 @@ impl Workload for RecordFile {
                     system =
                         Some(system.map_or_else(|| own.clone(), |given| [&given, "\n\n", &own].concat()));
                 } else {
-                    if let Some(grown) = &mut grown {
-                        self.tell_apart(&mut row, number, grown)?;
-                    }
+                    let told = match &mut grown {
+                        Some(grown) => self.tell_apart(&mut row, number, grown)?,
+                        None => None,
+                    };
                     if history.is_some() || self.form == Form::SageMaker || row.texts.is_empty() {
                         self.with_system(&mut row, self.system.as_deref());
                     }
@@ -213,7 +221,7 @@ impl Workload for RecordFile {
                         self.load(&mut row, at)?;
                     }
                     let opens = turns.is_empty() || row.resets || context == ContextMode::SelfContained;
-                    turns.push(self.turn(row, number, opens)?);
+                    turns.push(self.turn(row, number, opens, told)?);
                     number += 1;
                 }
             }

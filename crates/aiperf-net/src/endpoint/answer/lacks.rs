@@ -37,7 +37,7 @@ impl Reader<'_> {
         if !self.answer.chunks.is_empty() {
             return None;
         }
-        if let Some(failure) = error::compressed(&exchange.body) {
+        if let Some(failure) = error::compressed(&exchange.body, self.objects > 0) {
             return Some(failure);
         }
         if let Some(excerpt) = &self.first_malformed {
@@ -70,6 +70,8 @@ impl Reader<'_> {
             .into()
         } else if self.choices == 0 {
             format!("nothing in the answer has a type that the {} API knows", self.kind.name()).into()
+        } else if let Some(rule) = self.rule.as_ref().and_then(|rule| rule.sole_expression()) {
+            error::not_found(Some(rule), &String::from_utf8_lossy(&exchange.body)).into()
         } else if let Some(word) = self.texts.iter().find_map(|c| c.finish_reason.as_deref()) {
             let counted = self.answer.usage.as_ref().and_then(|usage| usage.completion_tokens);
             // An end token alone is no output that was held back.
@@ -87,8 +89,7 @@ impl Reader<'_> {
                 EndpointKind::SolidoRag => "no 'content' says anything".into(),
                 EndpointKind::Template | EndpointKind::Raw => {
                     let body = String::from_utf8_lossy(&exchange.body);
-                    let rule = self.rule.as_ref().and_then(|rule| rule.sole_expression());
-                    error::not_found(rule, &body).into()
+                    error::not_found(None, &body).into()
                 }
                 _ => "no chunk has text, reasoning or a tool call".into(),
             }
