@@ -78,11 +78,12 @@ fn a_server_that_knew_prompts_from_before_or_forgot_some_is_told_of() {
     let cache = done.summary()["cache"].clone();
     assert_eq!((&cache["hit_rate"], &cache["prompt_tokens"]), (&json!(0.96), &json!(600)));
     assert!(share(&cache["expected"]["hit_rate"]) < 0.3, "{cache:#}");
-    let server = cycling(vec![says(0)]);
-    let same = run(&server.url(), "--isl 100 --osl 2 --num-dataset-entries 1 --request-count 6")
-        .run()
-        .expect_exit(0);
-    let done = same.shows(&["blocks were evicted"]);
+    let same = |cached: u64| {
+        let server = cycling(vec![says(cached)]);
+        run(&server.url(), "--isl 100 --osl 2 --num-dataset-entries 1 --request-count 6").run().expect_exit(0)
+    };
+    same(16).shows(&["blocks were evicted"]);
+    let done = same(0).shows(&["is the cache on (vLLM: --enable-prefix-caching"]);
     assert_eq!(done.summary()["cache"]["hit_rate"], 0.0, "nothing found is a finding");
 }
 
