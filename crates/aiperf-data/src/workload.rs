@@ -65,6 +65,11 @@ pub trait Workload: Send + Sync + fmt::Debug {
         false
     }
 
+    /// What a user should know of it when the run is over.
+    fn changed(&self) -> Option<String> {
+        None
+    }
+
     /// What it is and what a user should know about it.
     fn describe(&self) -> WorkloadFacts;
 }

@@ -170,6 +170,7 @@ impl Job {
         let Driven { anchor, ends, inputs, collected, server_count, probed, turned_away, problems } =
             self.drive(folder, Some(inputs), interrupt, screen)?;
         let mut notes = self.notes();
+        notes.extend(self.workload.changed());
         if turned_away > 0 {
             notes.push(format!(
                 "The simulated server shares the open files of this run, had none left, and closed {turned_away} or more connections at once: \

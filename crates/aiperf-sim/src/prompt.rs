@@ -124,13 +124,22 @@ impl Counter {
         Ok(prompts)
     }
 
-    /// The text that the template makes of `messages`. Without a template, the text of each message, for then a chat counts
-    /// as the sum of its contents.
+    /// The text that the template makes of `messages`. Without a template, all texts one by one, for then a chat counts as the sum of
+    /// what it says: contents, calls, and tools behind them.
     pub(crate) fn render(&self, given: &Given<'_>) -> Result<Vec<String>, Refusal> {
         let Given { messages, tools, documents, kwargs, generation } = *given;
         let Some(template) = self.tokenizer.chat_template() else {
-            let contents = messages.as_array().into_iter().flatten();
-            return Ok(contents.filter_map(|m| m.get("content")?.as_str().map(str::to_owned)).collect());
+            let mut texts = Vec::new();
+            for message in list(Some(messages)) {
+                push(message, &["content"], &mut texts);
+                for call in list(message.get("tool_calls")) {
+                    push(&call["function"], &["name", "arguments"], &mut texts);
+                }
+            }
+            for tool in list(tools) {
+                push(&tool["function"], &["name", "description", "parameters"], &mut texts);
+            }
+            return Ok(texts);
         };
         let conversation =
             Conversation { tools, documents, kwargs, ..Conversation::new(messages, generation, self.clock) };
@@ -230,5 +239,44 @@ impl Counter {
             self.tokenizer.encode(text.as_ref(), &mut ids);
         }
         Prompt { tokens: ids.len() as u64, blocks: Some(block_hashes(&ids)) }
+    }
+}
+
+fn list(of: Option<&Value>) -> &[Value] {
+    of.and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// Adds what `of` has under `names`: texts as they are, objects as JSON.
+fn push(of: &Value, names: &[&str], texts: &mut Vec<String>) {
+    texts.extend(names.iter().filter_map(|name| match &of[*name] {
+        Value::String(text) => Some(text.clone()),
+        object @ Value::Object(_) => Some(object.to_string()),
+        _ => None,
+    }));
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn without_a_template_calls_and_tools_are_counted_too() {
+        let plan = aiperf_core::plan::TokenizerPlan { name: "builtin".into() };
+        let tokenizer = aiperf_tokens::open(&plan).expect("it is built in");
+        let counter = Counter::new(tokenizer, 0, false);
+        let call = json!({"type": "function", "function": {"name": "look", "arguments": "{\"a\":1}"}});
+        let messages = json!([{"role": "user", "content": "hi"}, {"role": "assistant", "content": null, "tool_calls": [call]}]);
+        let tools = json!([{"type": "function", "function": {"name": "look", "description": "Look.", "parameters": {"b": 2}}}]);
+        let given = Given {
+            messages: &messages,
+            tools: Some(&tools),
+            documents: None,
+            kwargs: None,
+            generation: true,
+        };
+        let texts = counter.render(&given).expect("texts");
+        assert_eq!(texts, ["hi", "look", "{\"a\":1}", "look", "Look.", "{\"b\":2}"]);
     }
 }

@@ -8,8 +8,8 @@ use aiperf_files::Input;
 use serde_json::{Map, Value};
 
 use super::burst_gpt::Columns;
+use super::folder::is_jsonl;
 use super::inputs_json::Shown;
-use super::raw_payload::is_jsonl;
 use super::record::Form;
 use super::records::files_below;
 use super::row::broken;
@@ -191,7 +191,7 @@ pub(super) fn folder(path: &Path) -> Result<(Option<Form>, String), DataError> {
     // None at all is nothing that shows a form; one that cannot be looked into is.
     let files = |form: Form| match files_below(path, form) {
         Err(DataError::NoJsonl { .. } | DataError::EmptyFile { .. }) => Ok(Vec::new()),
-        found => found,
+        found => found.map(|folder| folder.paths),
     };
     for file in files(Form::SageMaker)? {
         let Some(row) = row_of(&file)? else { continue };

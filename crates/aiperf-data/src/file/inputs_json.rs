@@ -26,6 +26,7 @@ pub(super) use self::look::Shown;
 use self::pass::Index;
 use super::lines;
 use super::raw_payload::{Body, needed};
+use super::source::{self, Stamp};
 use crate::error::{DataError, RowProblem};
 use crate::models::Models;
 use crate::workload::{Visit, Workload, WorkloadFacts, WorkloadKind};
@@ -35,6 +36,7 @@ use crate::workload::{Visit, Workload, WorkloadFacts, WorkloadKind};
 pub(crate) struct InputsJson {
     path: PathBuf,
     file: Mutex<File>,
+    stamp: Option<Stamp>,
     /// Where bodies begin; one more at the end.
     bodies: Vec<u64>,
     sessions: Vec<Session>,
@@ -62,6 +64,7 @@ impl InputsJson {
         if lines::first(&input)?.is_none() {
             return Err(DataError::EmptyFile { path: input.name.clone() });
         }
+        let stamp = Stamp::of(&input);
         let index = Index::of(&input, needed(plan.endpoint.kind))?;
         if index.sessions.is_empty() {
             return Err(DataError::EmptyFile { path: input.name.clone() });
@@ -81,6 +84,7 @@ impl InputsJson {
         let made = Self {
             path: input.name,
             file: Mutex::new(input.file),
+            stamp,
             bodies,
             len: set.entries.map_or(sessions.len(), |most| most.min(sessions.len())),
             sessions,
@@ -186,6 +190,11 @@ impl Workload for InputsJson {
 
     fn turn_count(&self, index: usize) -> usize {
         usize::from(self.sessions[index].turns)
+    }
+
+    fn changed(&self) -> Option<String> {
+        let now = self.file.lock().unwrap_or_else(PoisonError::into_inner).metadata();
+        self.stamp.as_ref().filter(|stamp| stamp.is_not(now)).map(|_| source::told(&self.path))
     }
 
     fn describe(&self) -> WorkloadFacts {

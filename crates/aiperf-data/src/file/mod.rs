@@ -6,6 +6,7 @@ mod burst_gpt;
 mod by_start;
 mod detect;
 mod doubled;
+mod folder;
 mod grown;
 mod index;
 mod inputs_json;

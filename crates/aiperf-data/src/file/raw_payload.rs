@@ -4,7 +4,8 @@
 //! As with the other files, one streaming pass checks every row and keeps its place, and a row is read again when it is sent.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+#[cfg(test)]
+use std::path::Path;
 
 use aiperf_core::conversation::{ContextMode, Conversation, Turn};
 use aiperf_core::plan::{EndpointKind, FilePlan, Plan};
@@ -12,10 +13,11 @@ use aiperf_core::text::for_terminal;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::folder::{Folder, Which, empty_note};
 use super::index::{MOST_TURNS, Rows};
 use super::lines;
 use super::row::{Placed, broken, shown};
-use super::source::Source;
+use super::source::{Source, Stamp};
 use super::told::{self, BadRows, LongPause};
 use crate::error::{DataError, RowProblem};
 use crate::models::Models;
@@ -23,9 +25,6 @@ use crate::workload::{RowFacts, Visit, Workload, WorkloadFacts, WorkloadKind};
 
 /// Fields that limit the answer, in the order in which AIPerf looks for them.
 const LIMITS: [&str; 4] = ["max_completion_tokens", "max_tokens", "max_output_tokens", "max_new_tokens"];
-
-/// Most files that are named.
-const MOST_NAMED: usize = 3;
 
 /// Bodies of checked files.
 #[derive(Debug)]
@@ -78,14 +77,19 @@ impl RawPayloads {
             return Err(DataError::NoEntries);
         }
         let is_folder = set.path.is_dir();
-        let paths = if is_folder { files_of(&set.path)? } else { vec![set.path.clone()] };
+        let (paths, passed) = if is_folder {
+            let found = Folder::open(&set.path, Which::Jsonl)?;
+            (found.paths, found.note)
+        } else {
+            (vec![set.path.clone()], None)
+        };
         let field = needed(plan.endpoint.kind);
         let mut source = Source::default();
-        let mut streams = Streams::default();
+        let (mut streams, mut empty) = (Streams::default(), Vec::new());
         let (mut bad, mut facts) = (BadRows::new(set.bad_rows), RowFacts::default());
         for path in paths {
             let input = aiperf_files::open(&path)?;
-            let path = input.name.clone();
+            let (path, stamp) = (input.name.clone(), Stamp::of(&input));
             let mut rows = Rows::default();
             lines::each(&input, |line| {
                 facts.read += 1;
@@ -105,7 +109,9 @@ impl RawPayloads {
             // An empty file of a folder is no conversation, as in AIPerf.
             if rows.len() > 0 {
                 let stays_open = !is_folder || input.is_spooled;
-                source.push(path, stays_open.then_some(input.file), rows);
+                source.push(path, stays_open.then_some(input.file), stamp, rows);
+            } else if is_folder {
+                empty.push(path);
             }
         }
         bad.enter(&mut facts);
@@ -113,6 +119,8 @@ impl RawPayloads {
             return Err(bad.nothing_left(&set.path, facts.read));
         }
         let mut notes = told::notes(&facts, LongPause::default(), &set.path);
+        notes.extend(passed);
+        notes.extend(empty_note(&set.path, &empty));
         notes.extend(streams.note_for(plan.endpoint.streaming));
         let all = if is_folder { source.files() } else { source.len() };
         Ok(Self {
@@ -147,67 +155,6 @@ impl RawPayloads {
     fn rows_of(&self, index: usize) -> usize {
         if self.is_folder { self.source.file(index).1 } else { 1 }
     }
-}
-
-/// Whether a file is called like JSONL, packed or not.
-pub(super) fn is_jsonl(path: &Path) -> bool {
-    let ends =
-        |path: &Path, ends: &[&str]| path.extension().is_some_and(|end| ends.iter().any(|e| end == *e));
-    ends(path, &["jsonl"])
-        || is_packed(path) && path.file_stem().is_some_and(|stem| ends(Path::new(stem), &["jsonl"]))
-}
-
-fn is_packed(path: &Path) -> bool {
-    path.extension().is_some_and(|end| ["gz", "gzip", "zst", "zstd"].iter().any(|packed| end == *packed))
-}
-
-/// Refuses a file that is there packed too: sent twice it would be, and nobody can tell which of the two is meant. `files` are in
-/// order.
-pub(super) fn none_twice(files: &[PathBuf]) -> Result<(), DataError> {
-    for packed in files.iter().filter(|path| is_packed(path)) {
-        if let Ok(at) = files.binary_search(&packed.with_extension("")) {
-            return Err(DataError::PackedBeside { path: files[at].clone(), packed: packed.clone() });
-        }
-    }
-    Ok(())
-}
-
-/// The JSONL files of a folder by name.
-fn files_of(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
-    let read = |source| DataError::Read { path: folder.to_owned(), source };
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(read)? {
-        let path = entry.map_err(read)?.path();
-        if is_jsonl(&path) {
-            files.push(path);
-        }
-    }
-    if files.is_empty() {
-        return Err(nothing_in(folder));
-    }
-    files.sort();
-    none_twice(&files)?;
-    Ok(files)
-}
-
-/// Of a folder without a JSONL file: what it holds.
-pub(super) fn nothing_in(folder: &Path) -> DataError {
-    let path = folder.to_owned();
-    let mut names: Vec<String> = std::fs::read_dir(folder)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter(|entry| entry.path().is_file())
-        .map(|entry| format!("'{}'", for_terminal(&entry.file_name().to_string_lossy(), 60)))
-        .collect();
-    if names.is_empty() {
-        return DataError::EmptyFile { path };
-    }
-    names.sort();
-    let (several, more) = (names.len() > 1, names.len().saturating_sub(MOST_NAMED));
-    names.truncate(MOST_NAMED);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    DataError::NoJsonl { path, passed: format!("{}{more}", names.join(", ")), several }
 }
 
 /// Which bodies ask for a stream.
@@ -267,6 +214,10 @@ impl Workload for RawPayloads {
 
     fn place(&self, index: usize) -> Option<String> {
         Some(self.source.place(if self.is_folder { self.source.file(index).0 } else { index }))
+    }
+
+    fn changed(&self) -> Option<String> {
+        self.source.changed()
     }
 
     fn describe(&self) -> WorkloadFacts {
@@ -333,18 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn packed_files_of_a_folder_are_none_too_few_and_none_twice() {
-        for (name, is) in [
-            ("a.jsonl", true),
-            ("a.jsonl.gz", true),
-            ("a.b.jsonl.zst", true),
-            ("a.json.gz", false),
-            ("jsonl.gz", false),
-            ("a.gz", false),
-            ("a.jsonl.txt", false),
-        ] {
-            assert_eq!(is_jsonl(Path::new(name)), is, "{name}");
-        }
+    fn a_packed_file_of_a_folder_is_not_passed_over_and_none_is_read_twice() {
         let both = folder(&[("a.jsonl", "{}"), ("a.jsonl.gz", "")]);
         let said = open(both.path(), EndpointKind::Completions, false).map(|w| w.len());
         let said = said.expect_err("one of the two is too much").to_string();

@@ -20,16 +20,16 @@ use serde_json::{Map, Value};
 use self::checks::{check_extra, check_shape};
 use self::gathered::Gathered;
 use super::by_start::ByStart;
+use super::folder::{Folder, Which};
 use super::index::{Groups, MOST_TURNS};
 use super::media::Files;
 use super::mooncake::History;
 use super::random_pool::Pools;
-use super::raw_payload::{is_jsonl, none_twice, nothing_in};
 use super::record::{Form, Mode};
 use super::sample::Sample;
 use super::scan::{LengthsSeen, Scan, SeenRow};
 use super::shaping::{Shaping, Window};
-use super::source::Source;
+use super::source::{Source, Stamp};
 use super::starts::Starts;
 use super::timeline::Timeline;
 use super::told::{self, LongPause};
@@ -147,29 +147,8 @@ impl Turns {
 }
 
 /// The files of a folder that a form has: of `random_pool` all of them, of others those below it called `.jsonl`, packed or not; by name.
-pub(super) fn files_below(folder: &Path, form: Form) -> Result<Vec<PathBuf>, DataError> {
-    let mut found = Vec::new();
-    let mut folders = vec![folder.to_owned()];
-    while let Some(folder) = folders.pop() {
-        let read = |source| DataError::Read { path: folder.clone(), source };
-        for entry in std::fs::read_dir(&folder).map_err(read)? {
-            let path = entry.map_err(read)?.path();
-            if form == Form::RandomPool {
-                found.extend(path.is_file().then_some(path));
-            } else if path.is_dir() && !path.is_symlink() {
-                folders.push(path);
-            } else if is_jsonl(&path) {
-                found.push(path);
-            }
-        }
-    }
-    found.sort();
-    none_twice(&found)?;
-    match (found.is_empty(), form) {
-        (true, Form::RandomPool) => Err(DataError::EmptyFile { path: folder.to_owned() }),
-        (true, _) => Err(nothing_in(folder)),
-        (false, _) => Ok(found),
-    }
+pub(super) fn files_below(folder: &Path, form: Form) -> Result<Folder, DataError> {
+    Folder::open(folder, if form == Form::RandomPool { Which::All } else { Which::JsonlBelow })
 }
 
 /// The first `most` rows in the order of their times; rows of one time keep theirs.
@@ -199,7 +178,12 @@ impl RecordFile {
         let marking = plan.cache_bust.as_ref().map(|plan| Marking::new(plan, context.run_id));
         let is_folder = input.is_none();
         let path = input.as_ref().map_or_else(|| set.path.clone(), |input| input.name.clone());
-        let paths = if is_folder { files_below(&path, form)? } else { Vec::new() };
+        let (paths, passed) = if is_folder {
+            let folder = files_below(&path, form)?;
+            (folder.paths, folder.note)
+        } else {
+            (Vec::new(), None)
+        };
         let begin = |path: &Path| Scan::new(path, form, set, plan);
         let (mut source, mut gathered) = (Source::default(), Gathered::default());
         let (mut scan, mut sample) = (begin(&path), Sample::new(set, plan.seed));
@@ -209,6 +193,7 @@ impl RecordFile {
             let opened = paths.iter().map(|path| aiperf_files::open(path));
             for given in input.take().into_iter().map(Ok).chain(opened) {
                 let given = given?;
+                let stamp = Stamp::of(&given);
                 let mut of_file = begin(&given.name);
                 of_file.sample = sample.take();
                 of_file.sample.iter_mut().for_each(Sample::next_file);
@@ -220,12 +205,15 @@ impl RecordFile {
                 let rows = std::mem::take(&mut of_file.rows);
                 if rows.len() > 0 {
                     let stays_open = !is_folder || given.is_spooled;
-                    source.push(given.name, stays_open.then_some(given.file), rows);
+                    source.push(given.name, stays_open.then_some(given.file), stamp, rows);
                     scan = of_file;
                 } else {
                     // An empty file of a folder is none.
                     let why = of_file.nothing_left();
                     let is_empty = matches!(why, DataError::EmptyFile { .. });
+                    if is_empty && is_folder {
+                        gathered.empty.push(given.name.clone());
+                    }
                     nothing = nothing.or(Some(why).filter(|_| !is_empty));
                     input = (!is_folder).then_some(given);
                 }
@@ -300,7 +288,7 @@ impl RecordFile {
         if is_folder {
             let (cut_silences, cut_silence_ns) = timeline.cut();
             let cut = RowFacts { cut_silences, cut_silence_ns, ..RowFacts::default() };
-            notes = gathered.notes;
+            notes = passed.into_iter().chain(gathered.notes).collect();
             notes.extend(told::notes(&cut, LongPause::default(), &path));
             scan.facts = RowFacts { cut_silences, cut_silence_ns, ..gathered.facts };
             scan.replaces_messages |= gathered.replaces_messages;

@@ -1,14 +1,42 @@
 //! The files that rows are in, one or several, read again at the place of a row.
 
-use std::fs::File;
-use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::fs::{File, Metadata};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
+
+use aiperf_files::Input;
 
 use super::index::Rows;
 use super::lines;
 use super::row::Placed;
 use crate::error::{DataError, RowProblem};
+
+/// How long a file is and when it was last written.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Stamp(u64, Option<SystemTime>);
+
+impl Stamp {
+    /// Of a file that has a name; what was made for this run alone, nobody else changes.
+    pub(super) fn of(input: &Input) -> Option<Self> {
+        let about = input.file.metadata().ok().filter(|_| !input.is_spooled)?;
+        Some(Self(about.len(), about.modified().ok()))
+    }
+
+    /// Whether it is another one `now`, or gone.
+    pub(super) fn is_not(&self, now: io::Result<Metadata>) -> bool {
+        now.map_or(true, |about| *self != Self(about.len(), about.modified().ok()))
+    }
+}
+
+/// That a file was changed under a run.
+pub(super) fn told(path: &Path) -> String {
+    format!(
+        "{}: was changed while the run read from it: some requests may be of other rows than were checked",
+        path.display()
+    )
+}
 
 /// Rows of all files, numbered one file after the other.
 #[derive(Debug, Default)]
@@ -23,17 +51,31 @@ struct Part {
     path: PathBuf,
     /// Kept open where there is one file alone.
     open: Option<Mutex<File>>,
+    /// What it was like when it was read through; `None` of one without a name.
+    stamp: Option<Stamp>,
     rows: Rows,
     /// Rows of the files before it.
     before: usize,
 }
 
 impl Source {
-    /// Adds a file with its rows, which is kept open if it is given.
-    pub(super) fn push(&mut self, path: PathBuf, open: Option<File>, rows: Rows) {
+    /// Adds a file with its rows, of which `stamp` was taken before it was read; it is kept open if it is given.
+    pub(super) fn push(&mut self, path: PathBuf, open: Option<File>, stamp: Option<Stamp>, rows: Rows) {
         let before = self.len;
         self.len += rows.len();
-        self.parts.push(Part { path, open: open.map(Mutex::new), rows, before });
+        self.parts.push(Part { path, open: open.map(Mutex::new), stamp, rows, before });
+    }
+
+    /// What to tell where a file is not what it was when it was read through: rows may have been other ones than were checked.
+    pub(super) fn changed(&self) -> Option<String> {
+        let is_other = |part: &&Part| {
+            let now = match &part.open {
+                Some(file) => file.lock().unwrap_or_else(PoisonError::into_inner).metadata(),
+                None => std::fs::metadata(&part.path),
+            };
+            part.stamp.as_ref().is_some_and(|stamp| stamp.is_not(now))
+        };
+        self.parts.iter().find(is_other).map(|part| told(&part.path))
     }
 
     /// Number of rows.
@@ -119,13 +161,19 @@ mod tests {
                 Ok(())
             })
             .expect("read");
-            source.push(path, is_open.then_some(input.file), rows);
+            let stamp = Stamp::of(&input);
+            source.push(path, is_open.then_some(input.file), stamp, rows);
         }
         let read: Vec<_> = (0..source.len()).map(|row| source.bytes(row).expect("read")).collect();
         assert_eq!(read, [&b"1"[..], b"22", b"333"]);
         assert_eq!([0, 1, 2].map(|row| source.line(row)), [1, 3, 2]);
         assert_eq!((source.files(), source.file(1).0, source.file(1).1), (2, 2, 1));
         assert!(source.place(1).ends_with("a:3"), "{}", source.place(1));
+        assert_eq!(source.changed(), None);
+        std::fs::write(dir.path().join("b"), "\n3334").expect("written");
+        assert!(source.changed().is_some_and(|said| said.contains("b: was changed")));
+        std::fs::remove_file(dir.path().join("b")).expect("removed");
+        assert!(source.changed().is_some());
         let error = source.error(2, (Some(4), RowProblem::NotUtf8)).to_string();
         assert!(error.ends_with("b:2:4: is not UTF-8"), "{error}");
     }

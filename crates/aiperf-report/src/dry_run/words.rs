@@ -122,7 +122,7 @@ impl Page {
             self.line("OSL asked", "none: the server decides");
         }
         self.repeats(phase);
-        self.cache(&phase.cache);
+        self.cache(&phase.cache, phase.is_warmup);
     }
 
     fn arrivals(&mut self, phase: &PhaseForecast) {
@@ -199,7 +199,7 @@ impl Page {
         self.line("Identical", &said);
     }
 
-    fn cache(&mut self, cache: &CacheForecast) {
+    fn cache(&mut self, cache: &CacheForecast, is_warmup: bool) {
         let (Some(rate), Some(with_replies)) = (cache.hit_rate(), cache.hit_rate_with_replies()) else {
             return;
         };
@@ -222,7 +222,7 @@ impl Page {
                 ),
             );
         }
-        if cache.warmup_tokens > 0 {
+        if cache.warmup_tokens > 0 && !is_warmup {
             let of_warmup = cache.warmup_tokens as f64 / cache.prompt_tokens as f64;
             self.line("", &format!("{} of the prompt tokens are in it from the warm-up", share(of_warmup)));
         }

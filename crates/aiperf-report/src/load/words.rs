@@ -95,7 +95,8 @@ fn connections(phase: &PhaseHealth) -> Option<String> {
     }
     let always =
         [format!("{} opened", count(c.opened)), format!("{} requests on kept ones", count(c.reused))];
-    let odd = [(c.stale, "found closed"), (c.resent, "requests sent again"), (c.refused, "not to be had")];
+    let again = if c.resent == 1 { "request sent again" } else { "requests sent again" };
+    let odd = [(c.stale, "found closed"), (c.resent, again), (c.refused, "not to be had")];
     let odd = odd.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{} {what}", count(n)));
     Some(always.into_iter().chain(odd).collect::<Vec<_>>().join(", "))
 }

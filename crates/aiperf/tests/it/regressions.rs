@@ -1,9 +1,9 @@
 //! One test for each defect that was found by attacking the binary.
 
-use aiperf_sim::scripted::Reply;
+use aiperf_sim::scripted::{Reply, Signal};
 use serde_json::{Value, json};
 
-use crate::support::{Run, Tally, scripted};
+use crate::support::{Run, Tally, flat, scripted};
 
 #[cfg(target_os = "linux")]
 #[test]
@@ -175,6 +175,32 @@ fn results_never_take_the_place_of_prompts() {
             .file("r/a.jsonl", "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}\n")
             .run();
     folder.expect_exit(2).says(&["'r' is where this run writes results"]);
+}
+
+#[test]
+fn a_file_that_is_written_over_during_the_run_is_told() {
+    let bodies = "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}\n";
+    let inputs = "{\"data\": [{\"session_id\": \"s\", \"payloads\": [{\"messages\": []}]}]}\n";
+    for (name, before) in
+        [("f.jsonl", "{\"text\": \"mine\"}\n"), ("f.jsonl", bodies), ("inputs.json", inputs)]
+    {
+        let signal = Signal::new();
+        let held =
+            Reply::chat("a", 1, 1).steps().iter().cloned().fold(Reply::new().wait_for(&signal), Reply::step);
+        let server = scripted(vec![held]);
+        let run =
+            Run::profile(&server.url()).args("--request-count 1 --input-file").args(name).file(name, before);
+        let running = run.start();
+        server.wait_requests(1);
+        std::fs::write(running.home().join(name), [before, " \n"].concat()).expect("written");
+        signal.raise();
+        let done = running.finish().expect_exit(0);
+        assert!(
+            flat(&done.stdout).contains(&format!("{name}: was changed while the run read from it")),
+            "{}",
+            done.stdout
+        );
+    }
 }
 
 #[cfg(target_os = "linux")]

@@ -1,6 +1,6 @@
 //! CSV and Parquet, row after row: of Parquet a page of each column that is read is in memory.
 
-use std::io::{BufReader, Read};
+use std::io::{BufReader, Read, Seek as _, SeekFrom};
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -29,13 +29,23 @@ const MOST_AHEAD: i64 = 1024;
 pub(super) fn csv_columns(input: &Input, between: u8) -> Result<Entry, DataError> {
     let mut reader = csv_reader(input, between)?;
     let header = reader.headers().map_err(|error| csv_error(input, &error))?;
+    // Such a name looks like another one.
+    if let Some((at, name)) = header.iter().enumerate().find(|(_, name)| name.contains(char::is_control)) {
+        let reason = format!("the name of column {} has a character that is not seen: {name:?}", at + 1);
+        return Err(DataError::Unreadable { path: input.name.clone(), form: "CSV", reason });
+    }
     Ok(header.iter().map(|name| (name.to_owned(), Value::Null)).collect())
 }
 
 /// Goes through the rows of a CSV file.
 pub(super) fn csv(input: &Input, between: u8, columns: &[&str], take: Take<'_>) -> Result<(), DataError> {
+    let text = text_bytes(input)?;
     let mut reader = csv_reader(input, between)?;
     let header = reader.headers().map_err(|error| csv_error(input, &error))?;
+    if let Some(name) = columns.iter().find(|name| header.iter().filter(|known| known == *name).count() > 1) {
+        let reason = format!("two columns are called '{}'", for_terminal(name, 40));
+        return Err(DataError::Unreadable { path: input.name.clone(), form: "CSV", reason });
+    }
     let wanted: Vec<(usize, String)> = columns
         .iter()
         .filter_map(|name| Some((header.iter().position(|known| known == *name)?, (*name).to_owned())))
@@ -45,6 +55,11 @@ pub(super) fn csv(input: &Input, between: u8, columns: &[&str], take: Take<'_>) 
     loop {
         let entry = match reader.read_record(&mut row) {
             Ok(false) => return Ok(()),
+            Ok(true) if reader.position().byte() >= text && ends_in_quotes(input, &row)? => {
+                let reason =
+                    format!("row {}: the file ends between the quotes of a cell; is it cut off?", number + 1);
+                Err(DataError::Unreadable { path: input.name.clone(), form: "CSV", reason })
+            }
             Ok(true) => {
                 let cell = |at: usize| Value::from(row.get(at).unwrap_or_default());
                 Ok(wanted.iter().map(|(at, name)| (name.clone(), cell(*at))).collect())
@@ -64,6 +79,31 @@ fn csv_reader(input: &Input, between: u8) -> Result<csv::Reader<impl Read>, Data
     input.to_text().map_err(|error| reading(input, error))?;
     let from = BufReader::with_capacity(BUFFER, &input.file);
     Ok(csv::ReaderBuilder::new().delimiter(between).from_reader(from))
+}
+
+/// How long the text of a file is, bytes.
+fn text_bytes(input: &Input) -> Result<u64, DataError> {
+    let start = input.to_text().map_err(|error| reading(input, error))?;
+    let all = input.file.metadata().map_err(|error| reading(input, error))?.len();
+    Ok(all.saturating_sub(start))
+}
+
+/// Whether the last cell of the file's last row begins with a quote that nothing closes: behind that quote the file ends as the cell does.
+fn ends_in_quotes(input: &Input, last: &csv::StringRecord) -> Result<bool, DataError> {
+    let cell = last.iter().next_back().unwrap_or_default().replace('"', "\"\"");
+    let mut file = input.file.try_clone().map_err(|error| reading(input, error))?;
+    let tail = |file: &mut std::fs::File| {
+        let place = file.stream_position()?;
+        let all = file.seek(SeekFrom::End(0))?;
+        let mut tail = vec![0; all.min(cell.len() as u64 + 2) as usize];
+        file.seek(SeekFrom::Start(all - tail.len() as u64))?;
+        file.read_exact(&mut tail)?;
+        file.seek(SeekFrom::Start(place))?;
+        Ok(tail)
+    };
+    let tail = tail(&mut file).map_err(|error| reading(input, error))?;
+    let opened = format!("\"{cell}");
+    Ok(tail.ends_with(opened.as_bytes()) && !(cell.is_empty() && tail.ends_with(b"\"\"")))
 }
 
 fn csv_error(input: &Input, error: &csv::Error) -> DataError {

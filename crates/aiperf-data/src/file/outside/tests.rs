@@ -355,6 +355,30 @@ fn files_that_are_broken_say_where() {
         "a.csv: cannot be read as CSV: CSV error: record 2 (line: 3, byte: 13): found record with 1 fields, but the previous record has 2 \
          fields"
     );
+    for (text, row) in
+        [("x,prompt\n1,\"cut off", 1), ("x,prompt\n1,a\n2,\"say \"\"so\"\"\n", 2), ("x,prompt\n1,\"", 1)]
+    {
+        assert_eq!(
+            refusal(chat, "a.csv", text),
+            format!(
+                "a.csv: cannot be read as CSV: row {row}: the file ends between the quotes of a cell; is it cut off?"
+            )
+        );
+    }
+    for text in
+        ["x,prompt\n1,\"whole\"", "x,prompt\n1,5\"", "x,prompt\r\n1,\"a \"\"b\"\"\"\r\n", "prompt,x\na,\"\""]
+    {
+        let said = open(&set(chat), "a.csv", text.as_bytes()).map(|_| ());
+        assert!(said.is_ok(), "{text}: {said:?}");
+    }
+    assert_eq!(
+        refusal(chat, "a.csv", "prompt,prompt\n1,2\n"),
+        "a.csv: cannot be read as CSV: two columns are called 'prompt'"
+    );
+    assert_eq!(
+        refusal(chat, "a.csv", "\0prompt,b\n1,2\n"),
+        "a.csv: cannot be read as CSV: the name of column 1 has a character that is not seen: \"\\0prompt\""
+    );
     let mut skip = set(chat);
     skip.plan.bad_rows = BadRows::Skip;
     for (name, text) in [

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use aiperf_core::plan::{FilePlan, Plan};
 
+use super::super::folder::empty_note;
 use super::super::lines;
 use super::super::scan::Scan;
 use crate::error::{DataError, RowProblem};
@@ -24,6 +25,8 @@ pub(super) struct Gathered {
     /// Texts and images of each row, for an API that takes them in pairs.
     pub(super) inputs: Vec<(u32, u32)>,
     files: usize,
+    /// Files without rows.
+    pub(super) empty: Vec<PathBuf>,
     /// Where the first text with a name is.
     named: Option<(PathBuf, u64)>,
     /// Some file has a query in each row; and where the first row without one is.
@@ -79,6 +82,7 @@ impl Gathered {
                 self.silent
             ));
         }
+        self.notes.extend(empty_note(&set.path, &self.empty));
         if self.texts.is_empty() {
             return Ok(self);
         }

@@ -280,6 +280,10 @@ impl Workload for RecordFile {
         self.replaces_messages
     }
 
+    fn changed(&self) -> Option<String> {
+        self.source.changed()
+    }
+
     fn describe(&self) -> WorkloadFacts {
         WorkloadFacts {
             kind: self.form.kind(),
