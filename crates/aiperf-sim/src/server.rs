@@ -168,11 +168,22 @@ struct Shared {
 }
 
 fn bind(addr: SocketAddr) -> io::Result<std::net::TcpListener> {
-    let domain = socket2::Domain::for_address(addr);
-    let socket = socket2::Socket::new(domain, socket2::Type::STREAM, None)?;
-    socket.set_reuse_address(true)?;
-    socket.set_nonblocking(true)?;
-    socket.bind(&addr.into())?;
+    let bound = |addr: SocketAddr| {
+        let domain = socket2::Domain::for_address(addr);
+        let socket = socket2::Socket::new(domain, socket2::Type::STREAM, None)?;
+        socket.set_reuse_address(true)?;
+        socket.set_nonblocking(true)?;
+        socket.bind(&addr.into())?;
+        Ok::<_, io::Error>(socket)
+    };
+    let mut socket = bound(addr)?;
+    if addr.port() == 0 {
+        // A port that the system chose is not kept when the queue is reset; one that was asked for is.
+        let chosen = socket.local_addr()?.as_socket();
+        if let Some(Ok(same)) = chosen.map(bound) {
+            socket = same;
+        }
+    }
     socket.listen(BACKLOG as i32)?;
     Ok(socket.into())
 }

@@ -37,11 +37,11 @@ fn a_server_that_comes_up_late_is_waited_for() {
 fn a_server_that_does_not_come_up_ends_the_run_before_it_starts() {
     let server = cycling(vec![Reply::json(500, "{}")]);
     let done = Run::profile(&server.url())
-        .args("--request-count 2 --wait-for-model-timeout 0.02 --wait-for-model-interval 0.005")
+        .args("--request-count 2 --wait-for-model-timeout 1 --wait-for-model-interval 0.4")
         .run()
         .expect_exit(1);
     assert!(
-        done.stderr.contains("did not serve 'demo' within 0.02 s (--wait-for-model-timeout): HTTP 500"),
+        done.stderr.contains("did not serve 'demo' within 1 s (--wait-for-model-timeout): HTTP 500"),
         "{}",
         done.stderr
     );

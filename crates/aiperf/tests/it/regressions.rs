@@ -145,7 +145,10 @@ fn an_open_loop_without_descriptors_ends() {
     let tally = done.tally();
     assert!(tally.completed > 0 && tally.failed > 0, "{tally:?}");
     assert_eq!(tally.completed + tally.failed, 400);
-    done.shows(&["DescriptorShortage"]);
+    // Who comes too late is chance.
+    let told = ["DescriptorShortage", "or more connections at once"];
+    assert!(told.iter().any(|words| flat(&done.stdout).contains(words)), "{}", done.stdout);
+    assert!(!done.stdout.contains("Connection refused"), "the server goes on: {}", done.stdout);
 }
 
 #[cfg(target_os = "linux")]
