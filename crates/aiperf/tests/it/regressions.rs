@@ -192,7 +192,7 @@ fn a_file_that_is_written_over_during_the_run_is_told() {
             Reply::chat("a", 1, 1).steps().iter().cloned().fold(Reply::new().wait_for(&signal), Reply::step);
         let server = scripted(vec![held]);
         let run =
-            Run::profile(&server.url()).args("--request-count 1 --input-file").args(name).file(name, before);
+            Run::unseeded(&server.url()).args("--request-count 1 --input-file").args(name).file(name, before);
         let running = run.start();
         server.wait_requests(1);
         std::fs::write(running.home().join(name), [before, " \n"].concat()).expect("written");
