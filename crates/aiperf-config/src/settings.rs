@@ -188,6 +188,16 @@ impl Settings {
         matches!(self.get(id).map(|s| &s.value), Some(Value::Bool(true)))
     }
 
+    /// Whether a [`crate::row::Kind::Bool`] option is given as it is without being given.
+    pub(crate) fn is_at_default(&self, id: Id) -> bool {
+        let default = match row_of(id).default {
+            Default::Is("true") => Some(true),
+            Default::Is("false") => Some(false),
+            _ => None,
+        };
+        default.is_some() && self.switch(id) == default
+    }
+
     /// The value, else the default of the table.
     fn or_default(&self, id: Id) -> Value {
         self.get(id).map_or_else(|| default_of(id), |s| s.value.clone())

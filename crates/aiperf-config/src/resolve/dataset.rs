@@ -136,13 +136,11 @@ impl Resolver<'_> {
         let is_closed = self.settings.switch(Id::OpenLoopReplay) == Some(false);
         let is_strict = self.settings.is_on(Id::OpenLoopStrict);
         let is_ignored = self.settings.is_on(Id::IgnoreTraceDelays);
-        if is_closed && is_strict {
-            self.exclude(
-                Id::OpenLoopStrict,
-                Id::OpenLoopReplay,
-                "rows are sent at their own times or behind answers; keep one",
-            );
-        }
+        self.exclude(
+            Id::OpenLoopStrict,
+            Id::OpenLoopReplay,
+            "rows are sent at their own times or behind answers; keep one",
+        );
         if is_ignored && (is_closed || is_strict) {
             let other = if is_closed { Id::OpenLoopReplay } else { Id::OpenLoopStrict };
             self.exclude(
@@ -151,21 +149,17 @@ impl Resolver<'_> {
                 "the one leaves out the times of later turns and the other keeps to them; keep one",
             );
         }
-        if is_ignored {
-            self.exclude(
-                Id::DelayCap,
-                Id::IgnoreTraceDelays,
-                "without think times there is nothing to limit; keep one",
-            );
-        }
+        self.exclude(
+            Id::DelayCap,
+            Id::IgnoreTraceDelays,
+            "without think times there is nothing to limit; keep one",
+        );
         for id in [Id::IdleGapCap, Id::OpenLoopStrict] {
-            if self.settings.is_on(Id::NoFixedSchedule) {
-                self.exclude(
-                    id,
-                    Id::NoFixedSchedule,
-                    "the one is about timestamps and the other leaves them out; keep one",
-                );
-            }
+            self.exclude(
+                id,
+                Id::NoFixedSchedule,
+                "the one is about timestamps and the other leaves them out; keep one",
+            );
         }
         if format == FileFormat::RandomPool {
             self.exclude(Id::SessionShare, Id::DatasetFormat, "rows of a pool are of no session; drop it");
@@ -227,9 +221,7 @@ impl Resolver<'_> {
                 "--fixed-schedule",
                 "silences are those between the timestamps of the rows",
             );
-            if self.settings.is_on(Id::OpenLoopStrict) {
-                self.needs(Id::OpenLoopStrict, "--fixed-schedule", "rows are sent at their own timestamps");
-            }
+            self.needs(Id::OpenLoopStrict, "--fixed-schedule", "rows are sent at their own timestamps");
         }
     }
 
@@ -270,9 +262,7 @@ impl Resolver<'_> {
             self.needs(Id::DatasetFormat, "--input-file", "it says what form the file has");
             self.needs(Id::BlockSize, "--input-file", "it says how long the blocks of a trace are");
             self.needs(Id::OnBadRow, "--input-file", "it is about the rows of a file");
-            if self.settings.is_on(Id::UuidAndStrip) {
-                self.needs(Id::UuidAndStrip, "--input-file", "it is about images in the rows of a file");
-            }
+            self.needs(Id::UuidAndStrip, "--input-file", "it is about images in the rows of a file");
             for id in COLUMNS {
                 self.needs(*id, "--input-file", "it names what a data set calls its contents");
             }
@@ -348,15 +338,11 @@ impl Resolver<'_> {
 
     /// Most conversations taken from a file: as many as are asked for, of a large public data set no more than a phase takes.
     fn file_entries(&self) -> Option<u64> {
-        let said = self.settings.int(Id::Entries);
-        if said.is_some() || !self.public.as_ref().is_some_and(|public| public.set.shape.is_large()) {
-            return said;
+        if self.public.as_ref().is_some_and(|public| public.set.shape.is_large()) {
+            self.entries(u64::max)
+        } else {
+            self.settings.int(Id::Entries)
         }
-        if self.structure.count(PhaseKind::Profiling) < 2 {
-            return taken(self.settings);
-        }
-        let phases = self.structure.phases.iter().filter(|phase| phase.kind == PhaseKind::Profiling);
-        phases.map(|phase| taken(&phase.settings)).try_fold(0u64, |most, n| Some(most.max(n?)))
     }
 
     /// Whether images that a session has shown keep their ids alone.
@@ -450,6 +436,12 @@ impl Resolver<'_> {
 
     /// Number of different synthetic conversations, from what says it most directly. Several profiling phases say it together.
     pub(super) fn synthetic_entries(&self) -> Option<u64> {
+        self.entries(u64::saturating_add)
+    }
+
+    /// Number of conversations that is asked for, else that the profiling phases take, several of them `joined`; none where one does not
+    /// say how many.
+    fn entries(&self, joined: fn(u64, u64) -> u64) -> Option<u64> {
         if let Some(entries) = self.settings.int(Id::Entries) {
             return Some(entries);
         }
@@ -457,7 +449,7 @@ impl Resolver<'_> {
             return taken(self.settings);
         }
         let phases = self.structure.phases.iter().filter(|phase| phase.kind == PhaseKind::Profiling);
-        phases.map(|phase| taken(&phase.settings)).try_fold(0u64, |sum, n| Some(sum.saturating_add(n?)))
+        phases.map(|phase| taken(&phase.settings)).try_fold(0u64, |all, n| Some(joined(all, n?)))
     }
 
     /// What would be put into bodies that are sent as they are.

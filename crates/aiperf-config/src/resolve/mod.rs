@@ -139,6 +139,13 @@ impl<'a> Resolver<'a> {
         self.settings.place(id).or_else(|| whole?.place(id)).cloned()
     }
 
+    /// [`Self::place`] of what asks for something: a switch that is given as it is by default does not.
+    fn asked(&self, id: Id) -> Option<Place> {
+        let place = self.place(id)?;
+        let settings = if self.settings.has(id) { self.settings } else { self.whole };
+        (!settings.is_at_default(id)).then_some(place)
+    }
+
     /// `read` with the settings of one phase.
     fn with<T>(&mut self, settings: &'a Settings, read: impl FnOnce(&mut Self) -> T) -> T {
         let before = std::mem::replace(&mut self.settings, settings);
@@ -149,14 +156,14 @@ impl<'a> Resolver<'a> {
 
     /// Two settings that exclude each other, if both are there.
     fn exclude(&mut self, first: Id, second: Id, why: &'static str) {
-        if let (Some(first), Some(second)) = (self.place(first), self.place(second)) {
+        if let (Some(first), Some(second)) = (self.asked(first), self.asked(second)) {
             self.errors.push(ConfigError::Conflict { first, second, why });
         }
     }
 
     /// A setting that needs another one, if it is there.
     fn needs(&mut self, id: Id, needs: impl Into<Cow<'static, str>>, why: &'static str) {
-        if let Some(place) = self.place(id) {
+        if let Some(place) = self.asked(id) {
             let mut needs = needs.into();
             if matches!(place, Place::File { .. }) {
                 needs = in_a_file(needs);
@@ -167,7 +174,7 @@ impl<'a> Resolver<'a> {
 
     /// The first of several settings that is there, from a layer of at least `rank`, needs another one.
     fn stray(&mut self, ids: &[Id], rank: u8, needs: impl Into<Cow<'static, str>>, why: &'static str) {
-        let found = ids.iter().find(|id| self.place(**id).is_some_and(|place| place.rank() >= rank));
+        let found = ids.iter().find(|id| self.asked(**id).is_some_and(|place| place.rank() >= rank));
         if let Some(id) = found {
             self.needs(*id, needs, why);
         }

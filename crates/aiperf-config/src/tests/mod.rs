@@ -480,6 +480,37 @@ fn a_file_of_prompts_excludes_what_makes_prompts() {
     assert!(errors[0].ends_with("is a file; a folder is expected"), "{errors:?}");
 }
 
+/// What is given as it is without being given asks for nothing, wherever it would be refused.
+#[test]
+fn a_switch_at_its_default_is_as_one_that_is_not_given() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let file = dir.path().join("p.jsonl");
+    std::fs::write(&file, "{\"text\":\"hi\"}\n").expect("written");
+    let file = file.display();
+    let with_file = format!("-m m --input-file {file}");
+    let bodies = format!("{with_file} --custom-dataset-type raw_payload");
+    let unscheduled = format!("{with_file} --no-fixed-schedule");
+    let closed = format!("{with_file} --no-open-loop-replay");
+    let lines = ["-m m", &bodies, &unscheduled, &closed];
+    let is_wrong = |line: &str, name: &str, value: &str| {
+        let words: Vec<&str> = line.split(' ').collect();
+        run_in(&words, &[(name, value)]).is_err()
+    };
+    for (name, off, on, refused) in [
+        ("AIPERF_OPEN_LOOP_STRICT", "false", "true", [true, true, true, true]),
+        ("AIPERF_IGNORE_TRACE_DELAYS", "false", "true", [true, true, false, true]),
+        ("AIPERF_OPEN_LOOP_REPLAY", "true", "false", [true, true, false, false]),
+        ("AIPERF_OMIT_KV_HINTS", "false", "true", [true, true, false, false]),
+        ("AIPERF_FORCE_MIN_TOKENS", "true", "false", [true, true, false, false]),
+        ("AIPERF_UUID_AND_STRIP", "false", "true", [true, true, false, false]),
+    ] {
+        for (line, is_refused) in lines.into_iter().zip(refused) {
+            assert!(!is_wrong(line, name, off), "{line} {name}");
+            assert_eq!(is_wrong(line, name, on), is_refused, "{line} {name}");
+        }
+    }
+}
+
 #[test]
 fn every_api_is_known_by_its_name() {
     for kind in
