@@ -38,7 +38,7 @@ const SPEEDUP: Kind = Kind::Float { min: 0.000_001, above: false, max: 1_000_000
 /// A place in a file's own time, milliseconds: as far as the clock reaches.
 const OFFSET: Kind = count(0, 9_000_000_000_000);
 /// Turns of one conversation.
-pub(crate) const MOST_TURNS: f64 = 100_000.0;
+pub(crate) const MOST_TURNS: f64 = aiperf_core::conversation::MOST_TURNS as f64;
 /// Passages of one ranking request.
 pub(crate) const MOST_PASSAGES: f64 = 100_000.0;
 /// Think time, milliseconds: with the largest ratio still far from the end of the clock.

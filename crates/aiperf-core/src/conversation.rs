@@ -4,6 +4,9 @@ use serde_json::{Map, Value};
 
 use crate::plan::MarkerTarget;
 
+/// Most turns of a conversation: requests of a session are numbered in 16 bits.
+pub const MOST_TURNS: u16 = u16::MAX;
+
 /// One entry of a workload: one or more turns, sent in order within a session.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conversation {

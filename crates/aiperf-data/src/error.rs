@@ -469,7 +469,10 @@ pub enum DataError {
         batch: usize,
     },
     /// More turns than requests can be numbered.
-    #[error("conversation {entry} draws {turns} turns; the most is {most}")]
+    #[error(
+        "conversation {entry} draws {turns} turns, and the most is {most}; a smaller --conversation-turn-mean or \
+         --conversation-turn-stddev, or a distribution with 'max', keeps below it"
+    )]
     TooManyTurns {
         /// The conversation.
         entry: usize,

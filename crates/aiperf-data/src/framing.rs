@@ -8,8 +8,7 @@ use aiperf_tokens::TemplateError;
 
 use crate::error::DataError;
 use crate::layout::{Layout, Message, Renderer};
-use crate::random::tight;
-use crate::slot::Slot;
+use crate::slot::{Slot, tight};
 
 /// A content to measure wraps with; one that nothing merges with.
 const SAMPLE: &str = "words and more words";
@@ -63,18 +62,23 @@ enum Later {
 
 /// Where the text of a user message goes.
 #[derive(Debug, Clone)]
-pub(crate) struct Place<'a> {
+pub(crate) struct Place {
     /// What stands before it.
     pub(crate) before: String,
     /// What stands behind it.
     pub(crate) after: String,
     /// Tokens that are counted and stand outside; less than none where the slot holds some that are not the message's.
     pub(crate) outside: isize,
-    /// The messages before it, if the request has to be rendered to be counted.
-    pub(crate) rendered: Option<Vec<Message<'a>>>,
+    /// The request has to be rendered to be counted.
+    pub(crate) is_rendered: bool,
 }
 
-impl Place<'_> {
+impl Place {
+    /// One of which only rendering tells what stands around it.
+    const fn rendered() -> Self {
+        Self { before: String::new(), after: String::new(), outside: 0, is_rendered: true }
+    }
+
     /// The slot in which all is `tokens`.
     pub(crate) fn slot(&self, tokens: usize) -> Slot<'_> {
         Slot { before: &self.before, after: &self.after, is_tight: true, ..Slot::bare(tokens) }
@@ -148,7 +152,7 @@ impl Framing {
         self.full = self.render(contents.iter().copied());
         let (user, others) = contents.split_last().unwrap_or((&"", &[]));
         let place = self.first(others);
-        if place.rendered.is_some() {
+        if place.is_rendered {
             return;
         }
         let inside = self.renderer.bare(&[place.before.as_str(), user, place.after.as_str()].concat());
@@ -195,21 +199,20 @@ impl Framing {
     }
 
     /// Where the first user message goes behind the contents of the messages before it.
-    pub(crate) fn first<'a>(&self, others: &[&'a str]) -> Place<'a> {
+    pub(crate) fn first(&self, others: &[&str]) -> Place {
         let is_loose = |content: &&str| tight(content) != *content;
         let is_odd = self.edges == Edges::Odd && others.iter().any(is_loose);
         if is_odd || !self.opening.is_verbatim {
-            let messages = self.roles.iter().copied().zip(others.iter().copied()).collect();
-            return Place {
-                before: String::new(),
-                after: String::new(),
-                outside: 0,
-                rendered: Some(messages),
-            };
+            return Place::rendered();
         }
         let others: Vec<&str> = others.iter().map(|content| self.written(content)).collect();
         let around = self.renderer.around(&self.opening, &others, others.len());
-        Place { before: around.before, after: around.after, outside: around.outside as isize, rendered: None }
+        Place {
+            before: around.before,
+            after: around.after,
+            outside: around.outside as isize,
+            is_rendered: false,
+        }
     }
 
     /// Tokens of the first request.
@@ -224,14 +227,12 @@ impl Framing {
     }
 
     /// Where a later user message goes, and whether it must be rendered.
-    pub(crate) fn later(&self) -> Place<'static> {
+    pub(crate) fn later(&self) -> Place {
         match &self.later {
             Later::Around { before, after, outside } => {
-                Place { before: before.clone(), after: after.clone(), outside: *outside, rendered: None }
+                Place { before: before.clone(), after: after.clone(), outside: *outside, is_rendered: false }
             }
-            Later::Rendered { .. } => {
-                Place { before: String::new(), after: String::new(), outside: 0, rendered: Some(Vec::new()) }
-            }
+            Later::Rendered { .. } => Place::rendered(),
         }
     }
 

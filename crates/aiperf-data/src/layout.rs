@@ -11,8 +11,6 @@ use aiperf_core::plan::EndpointPlan;
 use aiperf_tokens::{Conversation, TemplateClock, TemplateError, TemplateFields, Tokenizer};
 use serde_json::{Value, json};
 
-use crate::synthetic::template_file;
-
 /// Contents that a template would have to treat in a way of its own to change: markup, code, line ends, quotes.
 const AWKWARD: [&str; 4] = [
     "x",
@@ -25,6 +23,11 @@ const KEPT: usize = 8;
 
 /// A message of a request.
 pub(crate) type Message<'a> = (&'a str, &'a str);
+
+/// Where the tokenizer's template is, for messages.
+pub(crate) fn template_file(tokenizer: &dyn Tokenizer) -> String {
+    tokenizer.origin().template.map_or_else(|| tokenizer.name().to_owned(), |path| path.display().to_string())
+}
 
 /// Renders and counts requests as the server does.
 #[derive(Debug)]

@@ -59,7 +59,8 @@ pub struct OpenContext<'a> {
     pub parts: Option<&'a dyn PublicParts>,
 }
 
-/// Opens the workload of a plan. Synthetic prompts need the run's `tokenizer`; files do not.
+/// Opens the workload of a plan. Synthetic prompts need the run's `tokenizer`, and so do files whose rows give lengths
+/// in the place of texts (traces, ShareGPT); the others do not.
 pub fn open(
     plan: &Plan,
     tokenizer: Option<Arc<dyn Tokenizer>>,

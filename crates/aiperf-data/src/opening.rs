@@ -13,7 +13,7 @@ use crate::corpus::{SONNET, coding};
 use crate::cut::Cutter;
 use crate::error::DataError;
 use crate::random::{Parity, Random};
-use crate::slot::Slot;
+use crate::slot::{Slot, words_from};
 
 const SYSTEM: &str = "dataset.prompt.system";
 const CONTEXT: &str = "dataset.prompt.context";
@@ -253,18 +253,4 @@ impl Prefix {
     fn tokens_behind(&self, tokenizer: &dyn Tokenizer, before: &str) -> usize {
         tokenizer.count(&[before, &self.text[..self.head]].concat()) + self.rest_tokens
     }
-}
-
-/// Where words begin that a vocabulary keeps apart from what is before them: a space before a letter behind no white space.
-fn words_from(text: &str) -> impl DoubleEndedIterator<Item = usize> + '_ {
-    let bytes = text.as_bytes();
-    (1..bytes.len().saturating_sub(1)).filter(|at| {
-        bytes[*at] == b' ' && bytes[at + 1].is_ascii_alphabetic() && !bytes[at - 1].is_ascii_whitespace()
-    })
-}
-
-/// The last words of a long text, on which alone depends how what follows counts.
-pub(crate) fn last_words(text: &str) -> &str {
-    const WORDS: usize = 3;
-    words_from(text).rev().nth(WORDS - 1).map_or(text, |from| &text[from..])
 }

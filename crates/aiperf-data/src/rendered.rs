@@ -110,7 +110,7 @@ pub fn check_rendered(
     let each = conversations.div_ceil(RequestShape::ALL.len());
     let check = Check { tokenizer, base, now, each };
     Ok(RenderedCheck {
-        whole: framing.first(&[]).rendered.is_some(),
+        whole: framing.first(&[]).is_rendered,
         shapes: RequestShape::ALL.map(|shape| check.of(shape)).into(),
     })
 }

@@ -6,8 +6,6 @@
 
 use aiperf_tokens::Tokenizer;
 
-use crate::opening::last_words;
-
 /// Texts that are single tokens in most vocabularies: the shortest that a message can hold.
 pub(crate) const SHORTEST: [&str; 6] = ["I", "a", "1", "The", "x", "0"];
 
@@ -71,4 +69,23 @@ impl<'a> Slot<'a> {
         let left_out = known.checked_sub(tokenizer.count(near))?;
         Some(Slot { before: near, tokens: self.tokens.checked_sub(left_out)?, before_tokens: None, ..self })
     }
+}
+
+/// `text` without what a template may drop around a message: white space, and the separators that Python takes for some.
+pub(crate) fn tight(text: &str) -> &str {
+    text.trim_matches(|c: char| c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c))
+}
+
+/// Where words begin that a vocabulary keeps apart from what is before them: a space before a letter behind no white space.
+pub(crate) fn words_from(text: &str) -> impl DoubleEndedIterator<Item = usize> + '_ {
+    let bytes = text.as_bytes();
+    (1..bytes.len().saturating_sub(1)).filter(|at| {
+        bytes[*at] == b' ' && bytes[at + 1].is_ascii_alphabetic() && !bytes[at - 1].is_ascii_whitespace()
+    })
+}
+
+/// The last words of a long text, on which alone depends how what follows counts.
+pub(crate) fn last_words(text: &str) -> &str {
+    const WORDS: usize = 3;
+    words_from(text).rev().nth(WORDS - 1).map_or(text, |from| &text[from..])
 }

@@ -6,7 +6,7 @@ mod notes;
 
 use std::sync::{Arc, OnceLock};
 
-use aiperf_core::conversation::{ContextMode, Conversation, Marker, Turn, TurnLength};
+use aiperf_core::conversation::{ContextMode, Conversation, MOST_TURNS, Marker, Turn, TurnLength};
 use aiperf_core::plan::{DelayPlan, Plan, SyntheticPlan, TurnsPlan};
 use aiperf_rng::{Key, Stream};
 use aiperf_tokens::Tokenizer;
@@ -179,6 +179,15 @@ impl Synthetic {
         draw_length(&self.turns.count, &mut self.turn_counts.at(entry))
     }
 
+    /// [`Self::turns_of`], if requests can be numbered so far.
+    fn counted_turns(&self, entry: u64) -> Result<u64, DataError> {
+        let (turns, most) = (self.turns_of(entry), u64::from(MOST_TURNS));
+        if turns > most {
+            return Err(DataError::TooManyTurns { entry: entry as usize, turns, most });
+        }
+        Ok(turns)
+    }
+
     /// Tokens asked for of a text: as a server counts it, without a prefix.
     fn asked(&self, entry: u64, turn: u64, text: u64) -> Result<u64, DataError> {
         let number = self.number(entry, turn);
@@ -312,15 +321,16 @@ impl Synthetic {
     fn placed(
         &self,
         number: u64,
-        place: &Place<'_>,
+        place: &Place,
         total: u64,
         render: &dyn Fn(&str) -> usize,
         marker: Option<&Marker>,
         prefix: Option<usize>,
     ) -> Result<String, DataError> {
-        let slot = match &place.rendered {
-            Some(_) => Slot { render: Some(render), ..Slot::bare(total as usize) },
-            None => place.slot((total as isize - place.outside).max(0) as usize),
+        let slot = if place.is_rendered {
+            Slot { render: Some(render), ..Slot::bare(total as usize) }
+        } else {
+            place.slot((total as isize - place.outside).max(0) as usize)
         };
         Ok(self.texts.prompt(number, slot, marker, prefix)?.0)
     }
@@ -334,11 +344,6 @@ impl Synthetic {
         };
         Some((ms * ratio * 1e6).round() as u64)
     }
-}
-
-/// Where the tokenizer's template is, for messages.
-pub(crate) fn template_file(tokenizer: &dyn Tokenizer) -> String {
-    tokenizer.origin().template.map_or_else(|| tokenizer.name().to_owned(), |path| path.display().to_string())
 }
 
 fn is_several(set: &SyntheticPlan) -> bool {
@@ -357,8 +362,8 @@ impl Workload for Synthetic {
         let entry = index as u64;
         let id = format!("session_{index:06}");
         let marker = self.marking.as_ref().and_then(|marking| marking.marker(visit, &id));
+        let count = self.counted_turns(entry)?;
         let opening = self.opening(entry, marker.as_ref())?;
-        let count = self.turns_of(entry);
         let mut turns = Vec::with_capacity(count as usize);
         for turn in 0..count {
             let (texts, length) = match turn {

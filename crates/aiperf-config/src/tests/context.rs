@@ -388,7 +388,7 @@ fn turns_are_a_number_or_drawn() {
     for (line, expected) in [
         (
             "--conversation-turn-mean 0",
-            "--conversation-turn-mean: found '0'; allowed: a number from 1 to 100000",
+            "--conversation-turn-mean: found '0'; allowed: a number from 1 to 65535",
         ),
         (
             "--session-turns-mean 1,2",
@@ -396,7 +396,7 @@ fn turns_are_a_number_or_drawn() {
         ),
         (
             "--conversation-turn-distribution 0.5",
-            "--conversation-turn-distribution: found a distribution around 0.5 turns; allowed: 1 to 100000 turns",
+            "--conversation-turn-distribution: found a distribution around 0.5 turns; allowed: 1 to 65535 turns",
         ),
         (
             "--conversation-turn-distribution {\"mean\":9,\"median\":5} --conversation-turn-mean 3",

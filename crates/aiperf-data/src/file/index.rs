@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use crate::error::RowProblem;
 
-/// Most rows of one session: a turn's number is a `u16`.
-pub(crate) const MOST_TURNS: usize = u16::MAX as usize;
+/// Most rows of one session.
+pub(crate) const MOST_TURNS: usize = aiperf_core::conversation::MOST_TURNS as usize;
 
 /// Rows in the order of the file, 8 bytes each.
 #[derive(Debug, Default)]

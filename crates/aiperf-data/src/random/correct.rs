@@ -2,7 +2,7 @@
 
 use aiperf_tokens::Tokenizer;
 
-use crate::slot::{SHORTEST, Slot};
+use crate::slot::{SHORTEST, Slot, tight};
 
 /// Rounds of the tools' loop.
 const ROUNDS: usize = 10;
@@ -155,11 +155,6 @@ pub(super) fn mend(
         }
     }
     Err(nearest)
-}
-
-/// `text` without what a template may drop around a message: white space, and the separators that Python takes for some.
-pub(crate) fn tight(text: &str) -> &str {
-    text.trim_matches(|c: char| c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c))
 }
 
 #[cfg(test)]

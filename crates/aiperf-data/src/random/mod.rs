@@ -18,11 +18,10 @@ use aiperf_core::plan::{LengthsPlan, RandomStyle, SyntheticPlan};
 use aiperf_rng::{Key, Stream};
 use aiperf_tokens::Tokenizer;
 
-pub(crate) use self::correct::tight;
 use self::correct::{correct, mend};
 pub(crate) use self::parity::Parity;
 use crate::error::DataError;
-use crate::slot::Slot;
+use crate::slot::{Slot, tight};
 
 /// How often a text is doubled that a template makes less of.
 const MOST_DOUBLINGS: usize = 8;

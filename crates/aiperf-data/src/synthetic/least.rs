@@ -1,16 +1,15 @@
 //! The least that can be asked for, and whether every length of a workload is above it: looked at before anything is sent.
 
-use super::{Synthetic, System, template_file};
+use super::{Synthetic, System};
 use crate::error::DataError;
+use crate::layout::template_file;
 use crate::markers::Marking;
 use crate::slot::SHORTEST;
 use crate::spread::is_given;
 use crate::workload::Visit;
 
-/// Most turns of a conversation: requests of a session are numbered in 16 bits.
-const MOST_TURNS: u64 = u16::MAX as u64;
-/// Most texts whose drawn lengths are looked at before anything is sent, in a part of a second. One beyond them that cannot be is told
-/// when it is made.
+/// Most texts whose drawn lengths, and most conversations whose drawn numbers of turns, are looked at before anything is sent, in a part
+/// of a second. One beyond them that cannot be is told when it is made.
 const MOST_LOOKED_AT: u64 = 1 << 20;
 
 /// The least that can be asked for, tokens.
@@ -63,18 +62,18 @@ impl Synthetic {
             let opening = self.opening(0, marker)?;
             let contents = opening.contents();
             let place = framing.first(&contents);
-            let all = match &place.rendered {
-                Some(_) => least_with(on_user, &|text| framing.render_first(&contents, text)),
-                None => {
-                    place.outside + least_with(on_user, &|text| place.slot(0).count(&*self.tokenizer, text))
-                }
+            let all = if place.is_rendered {
+                least_with(on_user, &|text| framing.render_first(&contents, text))
+            } else {
+                place.outside + least_with(on_user, &|text| place.slot(0).count(&*self.tokenizer, text))
             };
             first = first.max(all - opening.tokens as isize);
         }
         let place = framing.later();
-        let later = match &place.rendered {
-            Some(_) => least_with(None, &|text| framing.render_later(text)),
-            None => place.outside + least_with(None, &|text| place.slot(0).count(&*self.tokenizer, text)),
+        let later = if place.is_rendered {
+            least_with(None, &|text| framing.render_later(text))
+        } else {
+            place.outside + least_with(None, &|text| place.slot(0).count(&*self.tokenizer, text))
         };
         Ok(Least { first: first as u64, later: later.max(1) as u64 })
     }
@@ -90,10 +89,7 @@ impl Synthetic {
         let mut looked_at = 0;
         while looked_at < to_look_at && totals.turns.saturating_mul(self.batch) < MOST_LOOKED_AT {
             let entry = looked_at;
-            let turns = self.turns_of(entry);
-            if turns > MOST_TURNS {
-                return Err(DataError::TooManyTurns { entry: entry as usize, turns, most: MOST_TURNS });
-            }
+            let turns = self.counted_turns(entry)?;
             totals.turns += turns;
             totals.most_turns = totals.most_turns.max(turns as usize);
             for turn in 0..turns {
@@ -112,6 +108,10 @@ impl Synthetic {
                 }
             }
             looked_at += 1;
+        }
+        // Numbers of turns are drawn without the lengths.
+        for entry in looked_at..to_look_at.min(MOST_LOOKED_AT) {
+            self.counted_turns(entry)?;
         }
         let of_all =
             |count: u64| (u128::from(count) * u128::from(entries) / u128::from(looked_at.max(1))) as u64;
@@ -134,11 +134,11 @@ impl Synthetic {
         let mut reached = Vec::new();
         let opening = self.opening(0, None)?;
         let contents = opening.contents();
-        if framing.first(&contents).rendered.is_some() {
+        if framing.first(&contents).is_rendered {
             let asked = (first as isize + opening.tokens as isize).max(0) as u64;
             reached.push((asked, framing.render_first(&contents, &words(asked)) as u64));
         }
-        if later > 0 && framing.later().rendered.is_some() {
+        if later > 0 && framing.later().is_rendered {
             reached.push((later, framing.render_later(&words(later)) as u64));
         }
         match reached.into_iter().find(|(asked, reached)| reached < asked) {

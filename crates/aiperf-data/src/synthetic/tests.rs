@@ -3,7 +3,9 @@
 use std::collections::HashSet;
 
 use crate::spread::MOST_TOKENS;
-use aiperf_core::plan::{CacheBustPlan, DatasetPlan, EndpointKind, LengthPlan, MarkerTarget, ModelSelection};
+use aiperf_core::plan::{
+    CacheBustPlan, DatasetPlan, EndpointKind, LengthPlan, LengthShape, MarkerTarget, ModelSelection, Weighted,
+};
 use serde_json::json;
 
 use super::*;
@@ -44,6 +46,38 @@ fn a_workload_of_more_conversations_than_anyone_makes_is_open_at_once() {
     // Drawn lengths are rounded up, so that the mean is half a turn above.
     let turns = open_with(0.5).describe().turns as f64 / entries as f64;
     assert!((turns - 3.5).abs() < 0.01, "{turns}");
+}
+
+/// Their texts are too many to be looked at before; numbers of turns are.
+#[test]
+fn no_conversation_has_more_turns_than_can_be_numbered() {
+    let opened = |count: LengthPlan, entries| {
+        let set = SyntheticPlan { turns: TurnsPlan { count, delay: None }, ..set(entries, 30.0, 5.0) };
+        crate::open(
+            &plan(DatasetPlan::Synthetic(set), EndpointKind::Chat),
+            Some(Toy::shared(Cut::Words)),
+            context(),
+        )
+    };
+    let drawn = |entries| opened(LengthPlan::normal(60_000.0, 2_400.0), entries);
+    let few = drawn(20).expect("few conversations stay below");
+    assert!(few.describe().turns > 1 << 20, "texts of the last ones are not looked at");
+    let error = drawn(2_000).expect_err("one of them has more").to_string();
+    assert!(error.contains("and the most is 65535; a smaller --conversation-turn-mean"), "{error}");
+    // So rare that none is among those looked at.
+    let peak = |item: f64, weight: f64| Weighted { item, weight };
+    let rare = LengthPlan {
+        shape: LengthShape::Points(vec![peak(1.0, 1e7), peak(65_536.0, 1.0)]),
+        least: None,
+        most: None,
+    };
+    let rare = opened(rare, 1_000_000_000).expect("it is found when it is made");
+    let at = (1 << 20..1_000_000_000).find(|at| rare.turn_count(*at) > 1).expect("one of ten million");
+    let error = rare.conversation(at, Visit::default()).expect_err("it has too many").to_string();
+    assert!(
+        error.starts_with(&format!("conversation {at} draws 65536 turns, and the most is 65535")),
+        "{error}"
+    );
 }
 
 #[test]
