@@ -84,9 +84,13 @@ impl Counts {
         let (at, part) = ((place / 4) as u64, (place % 4) as f64 / 4.0);
         let low = ranked(sorted, at);
         let high = ranked(sorted, (at + 1).min(self.n - 1));
-        // From the nearer end, as numpy does.
-        if part < 0.5 { low + (high - low) * part } else { high - (high - low) * (1.0 - part) }
+        between(low, high, part)
     }
+}
+
+/// `part` of the way from `low` to `high`, from the nearer end, as numpy does.
+pub(crate) fn between(low: f64, high: f64, part: f64) -> f64 {
+    if part < 0.5 { low + (high - low) * part } else { high - (high - low) * (1.0 - part) }
 }
 
 /// The value at place `at` of all.

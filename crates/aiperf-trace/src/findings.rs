@@ -41,7 +41,8 @@ macro_rules! kinds {
 
         impl Kind {
             /// All, in the order of the page.
-            pub const ALL: &[Self] = &[$(Self::$kind),*];
+            #[cfg(test)]
+            const ALL: &[Self] = &[$(Self::$kind),*];
 
             /// Its name in files.
             pub const fn name(self) -> &'static str {
@@ -96,6 +97,9 @@ kinds! {
     MixedSession "mixed_sessions" Refused "sessions with whole requests and lengths"
         "a replay refuses the file: rows with 'messages' or 'payload' hold their history, the others do not"
         "give the rows of each kind a session of their own";
+    TooManyTurns "too_many_turns" Refused "sessions with more rows than a run numbers"
+        "a replay refuses the file: the turns of a conversation are numbered up to 65535"
+        "give the rows behind a session id of their own";
     UntimedStart "untimed_starts" Refused "sessions that begin without a timestamp in a file that has them"
         "a replay on the file's times refuses it"
         "give the first row of each session its 'timestamp', or replay with --no-fixed-schedule";

@@ -1,7 +1,7 @@
 //! Traces in Mooncake's form, one JSON object a line: lengths and ids of blocks in the place of texts.
 //!
 //! [`analyze`] says what a trace holds and what a replay of it would do wrong, in one pass of counts and one of contexts, with memory
-//! for its distinct blocks and prefixes but not for its rows. [`Shape`] makes a trace from a few figures, [`agentic`] one of conversations.
+//! for its distinct blocks, prefixes and sessions but not for its rows. [`Shape`] makes a trace from a few figures, [`agentic`] one of conversations.
 
 pub mod agentic;
 
@@ -25,6 +25,6 @@ pub use delays::{is_endless_delay, with_named_delays};
 pub use findings::{Finding, Findings, Kind, Severity};
 pub use lines::ReadError;
 pub use multiply::{Learning, Multiplier, Multipliers, multiplied_output};
-pub use row::{Problem, Row};
+pub use row::{MOST_TOKENS, Problem, Row};
 pub use shaped::{Arrival, Form, Lengths, Made, Shape};
 pub use validate::{BadRow, Validation, validate};

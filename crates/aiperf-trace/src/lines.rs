@@ -4,10 +4,9 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use aiperf_files::InputError;
+use aiperf_files::{BYTE_ORDER_MARK, InputError};
 
 const BUFFER: usize = 1 << 20;
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Why a trace could not be read.
 #[derive(Debug, thiserror::Error)]

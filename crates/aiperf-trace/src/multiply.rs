@@ -7,7 +7,7 @@
 use aiperf_rng::Key;
 
 use crate::marks::{Marks, joined, mixed};
-use crate::row::MOST;
+use crate::row::MOST_TOKENS;
 
 /// Against products such as 10 · 1.1, which are a hair above what they mean.
 const HAIR: f64 = 1e-9;
@@ -72,7 +72,7 @@ impl Multiplier {
     pub fn change(&self, row: u64, session: u64, tokens: u64, ids: &mut Vec<u64>) -> u64 {
         let Multipliers { max_isl, block_size, .. } = self.multipliers;
         let tokens = if ids.is_empty() { tokens } else { self.multiplied(row, session, tokens, ids) };
-        let tokens = tokens.clamp(1, max_isl.unwrap_or(MOST).clamp(1, MOST));
+        let tokens = tokens.clamp(1, max_isl.unwrap_or(MOST_TOKENS).clamp(1, MOST_TOKENS));
         ids.truncate(usize::try_from(tokens.div_ceil(block_size)).unwrap_or(usize::MAX));
         tokens
     }
@@ -125,7 +125,7 @@ impl Multiplier {
         } else {
             (tokens as f64 * times + HAIR) as u64
         };
-        let all = all.min(MOST);
+        let all = all.min(MOST_TOKENS);
         let before = std::mem::take(ids);
         for (at, id) in (0u64..).zip(before) {
             ids.push(id);

@@ -11,7 +11,9 @@ use crate::delays::{self, is_endless_delay, with_named_delays};
 use crate::findings::Kind;
 
 /// Most tokens of a request that a replay takes.
-pub(crate) const MOST: u64 = 1 << 27;
+pub const MOST_TOKENS: u64 = 1 << 27;
+/// Longest time that a replay takes, milliseconds.
+pub(crate) const MOST_MS: f64 = 18_446_744_073_709.0;
 /// More tokens than any model that is served takes.
 const HUGE: u64 = 1 << 21;
 /// Most characters of a value in a message.
@@ -221,8 +223,11 @@ impl Row {
         for (field, length) in [("input_length", self.input), ("output_length", self.output)] {
             match length {
                 Some(0) => self.tell(Kind::ImpossibleLength, format!("'{field}' is 0")),
-                Some(n) if n > MOST && field == "input_length" => {
-                    self.tell(Kind::ImpossibleLength, format!("'{field}' is {n}, at most {MOST} are taken"));
+                Some(n) if n > MOST_TOKENS && field == "input_length" => {
+                    self.tell(
+                        Kind::ImpossibleLength,
+                        format!("'{field}' is {n}, at most {MOST_TOKENS} are taken"),
+                    );
                 }
                 Some(n) if n > HUGE => self.tell(Kind::HugeLength, format!("'{field}' is {n}")),
                 _ => {}
@@ -304,7 +309,7 @@ fn length(raw: &str) -> Option<u64> {
 
 fn time(raw: &str) -> Option<f64> {
     let ms: f64 = serde_json::from_str(raw).ok()?;
-    (0.0..=18_446_744_073_709.0).contains(&ms).then_some(ms)
+    (0.0..=MOST_MS).contains(&ms).then_some(ms)
 }
 
 /// Whether a replay takes it for a delay which is none.
@@ -325,6 +330,9 @@ fn ids(raw: &str, into: &mut Vec<u64>) -> Result<bool, ()> {
         let number = number.trim();
         if let Ok(id) = number.parse::<u64>() {
             into.push(id);
+        } else if number == "-0" {
+            // A replay reads it as a float.
+            return Err(());
         } else {
             is_negative = true;
             into.push(number.parse::<i64>().map_err(|_| ())?.cast_unsigned());
@@ -400,6 +408,11 @@ mod tests {
                 r#"{"input_length":5,"hash_ids":[1.5]}"#,
                 Kind::WrongField,
                 "'hash_ids' must be a list of whole numbers of up to 64 bits, not [1.5]",
+            ),
+            (
+                r#"{"input_length":5,"hash_ids":[ -0, 2]}"#,
+                Kind::WrongField,
+                "'hash_ids' must be a list of whole numbers of up to 64 bits, not [ -0, 2]",
             ),
             (r#"{"input_length":5,"hash_ids":[-3]}"#, Kind::NegativeIds, "hash_ids [-3]"),
             (

@@ -2,6 +2,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use aiperf_core::conversation::MOST_TURNS;
 use rustc_hash::FxHashMap;
 
 use crate::findings::{Findings, Kind};
@@ -33,6 +34,8 @@ struct Seen {
     is_whole: bool,
     is_numbered: bool,
     has_delays: bool,
+    /// Rows so far.
+    rows: u16,
     /// Of the last row.
     ms: Option<f64>,
     tokens: u64,
@@ -52,6 +55,7 @@ impl Sessions {
             is_whole: row.is_whole,
             is_numbered: row.is_numbered,
             has_delays: false,
+            rows: 1,
             ms: row.timestamp,
             tokens,
             blocks: u32::try_from(whole).unwrap_or(u32::MAX),
@@ -62,6 +66,11 @@ impl Sessions {
             return true;
         };
         let called = || format!("session '{}'", aiperf_core::text::for_terminal(name, 40));
+        if last.rows == MOST_TURNS {
+            findings
+                .add(Kind::TooManyTurns, line, || format!("{} has more than {MOST_TURNS} turns", called()));
+        }
+        now.rows = last.rows.saturating_add(1);
         if last.is_whole != row.is_whole {
             findings.add(Kind::MixedSession, line, called);
         }

@@ -93,6 +93,7 @@ impl Together {
                     .to_owned(),
             );
         }
+        why.extend(findings.get(Kind::TooManyTurns).map(|found| found.example.clone()));
         if begins && is_timed && row.timestamp.is_none() {
             why.push(
                 "it begins a session without a 'timestamp', and the first row has one: such a file is replayed on its times, unless \
@@ -136,6 +137,25 @@ mod tests {
             let said = found(empty).expect_err("it holds nothing");
             assert!(said.ends_with("' holds no rows"), "{said}");
         }
+    }
+
+    /// Of one session alone; `analyze` says it as well.
+    #[test]
+    fn a_session_has_no_more_turns_than_a_replay_takes() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let row = |name| format!("{{\"session_id\":\"{name}\",\"input_length\":3}}\n");
+        let rows = row("a").repeat(65_535) + &row("b");
+        std::fs::write(file.path(), &rows).expect("it is written");
+        let found = validate(file.path(), 16, 9).expect("it is read");
+        assert_eq!((found.rows, found.bad), (65_536, vec![]));
+        let analysis = crate::analyze(file.path(), 16).expect("it is read");
+        assert!(analysis.findings.worst() > Some(Severity::Refused), "{:?}", analysis.findings.list());
+        std::fs::write(file.path(), rows + &row("a") + &row("b")).expect("it is written");
+        let found = validate(file.path(), 16, 9).expect("it is read");
+        let bad = BadRow { line: 65_537, why: vec!["session 'a' has more than 65535 turns".to_owned()] };
+        assert_eq!((found.rows, found.bad), (65_537, vec![bad]));
+        let list = crate::analyze(file.path(), 16).expect("it is read").findings.list();
+        assert_eq!((list[0].kind, list[0].count, &list[0].lines[..]), (Kind::TooManyTurns, 1, &[65_537][..]));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use aiperf_core::plan::EndpointKind;
+use aiperf_trace::MOST_TOKENS;
 use serde_json::{Map, Value};
 
 use super::record::Record;
@@ -13,8 +14,6 @@ use crate::error::RowProblem;
 
 /// Tokens of a block, where nobody says otherwise; Mooncake's own.
 pub(super) const BLOCK: usize = 512;
-/// Most tokens of a request.
-const MOST: u64 = 1 << 27;
 const SOURCES: [&str; 4] = ["input_length", "text_input", "messages", "payload"];
 
 /// A text that a row gives as a length.
@@ -34,7 +33,7 @@ impl Made {
         ids: Vec<u64>,
         size: usize,
     ) -> Result<Self, RowProblem> {
-        if tokens > MOST {
+        if tokens > MOST_TOKENS {
             return Err(wrong(field, "at most 134217728 tokens", &Value::from(tokens)));
         }
         let made = Self { tokens: tokens as usize, ids };

@@ -1,5 +1,6 @@
 //! What the conversations are made of.
 
+use aiperf_core::conversation::MOST_TURNS;
 use aiperf_core::text::without_place;
 use aiperf_rng::elementary::ln;
 use serde::{Deserialize, Serialize};
@@ -9,6 +10,9 @@ use super::layout::{MOST_GROUP_BLOCKS, MOST_GROUPS};
 
 /// Most tokens of a context: far beyond all that is served, and far from where sums of them would end.
 const MOST_TOKENS: u64 = 1 << 40;
+/// How far the logarithms of lengths and times are from 0, and how far they spread: what is drawn is then a number, and not infinite.
+const MOST_MU: f64 = 100.0;
+const MOST_SIGMA: f64 = 20.0;
 
 /// A log-normal distribution by mean and median: μ = ln(median), σ = √(2 ln(mean / median)).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -201,11 +205,24 @@ impl LogNormal {
         {
             problems.push(format!("{key}: min, {min}, must be at most max, {max}"));
         }
-        if mu.is_some() != sigma.is_some()
-            || !mu.is_none_or(f64::is_finite)
-            || !sigma.is_none_or(|s| s.is_finite() && s >= 0.0)
-        {
-            problems.push(format!("{key}: mu and a sigma from 0 up must be given together, or neither"));
+        let is_measured = |mu: f64, sigma| mu.abs() <= MOST_MU && (0.0..=MOST_SIGMA).contains(&sigma);
+        match (mu, sigma) {
+            (Some(mu), Some(sigma)) if !is_measured(mu, sigma) => problems.push(format!(
+                "{key}: mu, {mu}, must be from -{MOST_MU} to {MOST_MU}, and sigma, {sigma}, from 0 to {MOST_SIGMA}: they are the mean and \
+                 the deviation of the logarithm"
+            )),
+            (None, None) if is_positive(mean) && is_positive(median) => {
+                let (mu, sigma) = self.logs();
+                if !is_measured(mu, sigma) {
+                    problems.push(format!(
+                        "{key}: mean and median, {mean:e} and {median:e}, are further from 1 or from each other than any length or time"
+                    ));
+                }
+            }
+            (Some(_), None) | (None, Some(_)) => {
+                problems.push(format!("{key}: mu and sigma must be given together, or neither"));
+            }
+            _ => {}
         }
     }
 }
@@ -441,6 +458,10 @@ impl Config {
             demand(
                 !(allow_truncation && max_session_attempts.is_some()),
                 "turns.max_session_attempts: excludes turns.allow_truncation",
+            );
+            demand(
+                max <= u64::from(MOST_TURNS),
+                "turns.max: must be at most 65535, the most turns that a replay takes",
             );
             demand(max_session_attempts != Some(0), "turns.max_session_attempts: must be above 0");
             demand(self.reset.is_none(), "turns: excludes reset");

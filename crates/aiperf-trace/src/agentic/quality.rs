@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::config::Config;
 use super::session::{Conversation, End};
+use crate::counts::between;
 
 /// Statistics of drawn values, rounded to hundredths.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -43,9 +44,7 @@ impl Spread {
             let place = p / 100.0 * last as f64;
             let (low, part) = (values[place as usize], place.fract());
             let high = values[(place as usize + 1).min(last)];
-            let value =
-                if part < 0.5 { low + (high - low) * part } else { high - (high - low) * (1.0 - part) };
-            rounded(value, 2)
+            rounded(between(low, high, part), 2)
         };
         Some(Self {
             count: values.len() as u64,

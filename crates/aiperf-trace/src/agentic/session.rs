@@ -2,11 +2,13 @@
 
 use std::fmt::Write as _;
 
+use aiperf_core::conversation::MOST_TURNS;
 use aiperf_rng::elementary::ln;
 use aiperf_rng::numpy::Pcg64;
 
 use super::config::{Config, LogNormal};
 use super::layout::{Layout, MOST_OWN_BLOCKS};
+use crate::row::MOST_MS;
 use crate::zipf::shares;
 
 /// Tries to draw a length within its bounds.
@@ -15,6 +17,11 @@ const TRIES: u32 = 100;
 const RESTARTS: f64 = 0.75;
 /// Part of the conversations that are between the two halves of a cut one, at least.
 const APART: f64 = 0.25;
+
+/// Most turns of all conversations: they and what is told of them are held in memory, about 100 bytes each.
+const MOST_IN_ALL: u64 = 20_000_000;
+/// After so many conversations it is known about how many turns all have.
+const LOOKED_AT: u64 = 1000;
 
 /// A turn of a conversation.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -27,8 +34,6 @@ pub struct Turn {
     pub new: u64,
     /// Since the answer before, milliseconds.
     pub delay_ms: f64,
-    /// Since the first turn, answers taking no time, milliseconds.
-    pub at_ms: f64,
 }
 
 /// Why a conversation ends.
@@ -45,8 +50,9 @@ pub enum End {
 }
 
 impl End {
-    /// Its name in files.
-    pub const fn name(self) -> &'static str {
+    /// Its name in the references' files.
+    #[cfg(test)]
+    pub(super) const fn name(self) -> &'static str {
         match self {
             Self::ForcedRetire => "forced_retire",
             Self::ProbabilisticReset => "probabilistic_reset",
@@ -74,7 +80,7 @@ pub struct Conversation {
 }
 
 /// Why conversations cannot be made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Impossible {
     /// There are not so many ids.
@@ -87,6 +93,32 @@ pub enum Impossible {
         input: u64,
         /// Blocks beyond the common ones.
         blocks: u64,
+    },
+    /// A replay does not wait so long.
+    #[error(
+        "a delay of {ms:e} ms is drawn, and a replay takes up to {MOST_MS} ms; inter_turn_delay.max cuts delays off, and a smaller sigma, \
+         or a median nearer to the mean, makes long ones rarer"
+    )]
+    Delay {
+        /// Milliseconds.
+        ms: f64,
+    },
+    /// A replay does not number so many turns.
+    #[error(
+        "a conversation has more than {MOST_TURNS} turns, the most that a replay takes; a smaller max_prompt_tokens, more \
+         new_tokens_per_turn, or a reset ends it earlier"
+    )]
+    Turns,
+    /// Memory does not hold so many.
+    #[error(
+        "{sessions} conversations have about {turns} turns, and up to {MOST_IN_ALL} are made, for memory holds them all; make fewer \
+         conversations (--num-sessions)"
+    )]
+    Many {
+        /// Conversations that were wanted.
+        sessions: u64,
+        /// Turns of all, going by those that were made.
+        turns: u64,
     },
     /// None of so many turns fitted.
     #[error(
@@ -108,10 +140,16 @@ pub fn conversations(config: &Config, n: u64, seed: u64) -> Result<Vec<Conversat
     let config = &config.whole();
     let mut maker = Maker::new(config, seed);
     let mut all: Vec<Conversation> = Vec::new();
-    let mut halves = Vec::new();
+    let (mut halves, mut turns) = (Vec::new(), 0);
     for i in 0..n {
+        let expected = (u128::from(turns) * u128::from(n) / u128::from(i.max(1))) as u64;
+        if turns > MOST_IN_ALL || i == LOOKED_AT && expected > MOST_IN_ALL {
+            return Err(Impossible::Many { sessions: n, turns: expected });
+        }
         if config.turns.is_some() {
-            all.push(maker.of_turns()?);
+            let made = maker.of_turns()?;
+            turns += made.turns.len() as u64;
+            all.push(made);
             continue;
         }
         let progress = i as f64 / n.saturating_sub(1).max(1) as f64;
@@ -122,6 +160,8 @@ pub fn conversations(config: &Config, n: u64, seed: u64) -> Result<Vec<Conversat
         };
         let is_cut = maker.rng.random() < chance;
         let (first, second) = maker.session(is_cut)?;
+        turns +=
+            [Some(&first), second.as_ref()].into_iter().flatten().map(|s| s.turns.len() as u64).sum::<u64>();
         halves.extend(second.map(|second| (second, all.len())));
         all.push(first);
     }
@@ -215,7 +255,7 @@ impl<'a> Maker<'a> {
     fn first(&mut self, input: u64) -> Result<Turn, Impossible> {
         let output = self.output();
         self.fits(input)?;
-        Ok(Turn { input, output, new: input, delay_ms: 0.0, at_ms: 0.0 })
+        Ok(Turn { input, output, new: input, delay_ms: 0.0 })
     }
 
     fn initial(&mut self) -> u64 {
@@ -245,9 +285,12 @@ impl<'a> Maker<'a> {
                 return Ok(Next::Reset);
             }
         }
+        if delay_ms > MOST_MS {
+            return Err(Impossible::Delay { ms: delay_ms });
+        }
         let output = self.output();
         self.fits(input)?;
-        Ok(Next::Turn(Turn { input, output, new, delay_ms, at_ms: before.at_ms + delay_ms }))
+        Ok(Next::Turn(Turn { input, output, new, delay_ms }))
     }
 
     fn index(&mut self) -> u64 {
@@ -287,6 +330,9 @@ impl<'a> Maker<'a> {
                 break End::RestartSplit;
             }
             match self.next(session.turns[session.turns.len() - 1], true)? {
+                Next::Turn(_) if session.turns.len() >= usize::from(MOST_TURNS) => {
+                    return Err(Impossible::Turns);
+                }
                 Next::Turn(turn) => session.turns.push(turn),
                 Next::Full => break End::ForcedRetire,
                 Next::Reset => break End::ProbabilisticReset,

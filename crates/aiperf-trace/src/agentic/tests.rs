@@ -43,14 +43,15 @@ fn conversations_are_the_references() {
             for (key, value) in told.as_object().expect("an object") {
                 assert_eq!(value, &want[key], "{} {key}", case["id"]);
             }
+            let mut at_ms = 0.0;
             for (turn, want) in got.turns.iter().zip(want["first_turns"].as_array().expect("turns")) {
                 let ids: Vec<u64> = layout.ids(got.index, got.group, turn.input).collect();
                 let told = json!({"in": turn.input, "out": turn.output, "new": turn.new, "n_hash": ids.len(), "hash_head": ids[..2], "hash_tail": ids[ids.len() - 2..]});
                 for (key, value) in told.as_object().expect("an object") {
                     assert_eq!(value, &want[key], "{} {key}", case["id"]);
                 }
-                for (got, want) in
-                    [(turn.delay_ms, number(&want["delay_ms"])), (turn.at_ms, number(&want["ts"]))]
+                at_ms += turn.delay_ms;
+                for (got, want) in [(turn.delay_ms, number(&want["delay_ms"])), (at_ms, number(&want["ts"]))]
                 {
                     assert!((got - want).abs() <= 1e-14 * want, "{got} for {want}");
                 }
@@ -139,6 +140,24 @@ fn configurations_that_are_none() {
             r#"{"restart_fraction": 0.5, "restart_initial_probability": 0.4}"#,
             "restart_fraction: the older name of restart_initial_probability; give that one alone",
         ),
+        (
+            r#"{"inter_turn_delay": {"human_delay": {"mean": 5, "median": 4, "mu": 3, "sigma": 2000}}}"#,
+            "inter_turn_delay.human_delay: mu, 3, must be from -100 to 100, and sigma, 2000, from 0 to 20: they are the mean and the \
+             deviation of the logarithm",
+        ),
+        (
+            r#"{"generation_length": {"mean": 5, "median": 4, "mu": -101, "sigma": 0}}"#,
+            "generation_length: mu, -101, must be from -100 to 100, and sigma, 0, from 0 to 20: they are the mean and the deviation of the \
+             logarithm",
+        ),
+        (
+            r#"{"generation_length": {"mean": 1e300, "median": 1e300}}"#,
+            "generation_length: mean and median, 1e300 and 1e300, are further from 1 or from each other than any length or time",
+        ),
+        (
+            r#"{"turns": {"mean": 6, "median": 5, "min": 2, "max": 65536}, "reset": null}"#,
+            "turns.max: must be at most 65535, the most turns that a replay takes",
+        ),
     ] {
         assert_eq!(told(text), words);
     }
@@ -162,11 +181,35 @@ fn configurations_that_are_none() {
     assert!(matches!(conversations(&fine, 9, 0), Err(Impossible::Blocks { .. })));
 }
 
+/// What no replay takes, and what memory does not hold, is told before anything is written.
+#[test]
+fn conversations_without_measure() {
+    let wrong =
+        |text: &str, n| conversations(&read(text), n, 7).expect_err("they cannot be made").to_string();
+    let long = r#"{"inter_turn_delay": {"human_delay": {"mean": 5, "median": 4, "mu": 50, "sigma": 20}, "agentic_fraction": 0}}"#;
+    let error = wrong(long, 9);
+    assert!(error.starts_with("a delay of ") && error.contains("inter_turn_delay.max"), "{error}");
+    let bounded = long.replace(r#""agentic_fraction""#, r#""max": 1e9, "agentic_fraction""#);
+    let made = conversations(&read(&bounded), 9, 7).expect("they can be made");
+    assert!(made.iter().flat_map(|s| &s.turns).all(|turn| turn.delay_ms <= 1e9));
+    let endless = r#"{"max_prompt_tokens": 1000000000, "block_size": 1000000, "reset": null}"#;
+    let error = wrong(endless, 1);
+    assert!(error.starts_with("a conversation has more than 65535 turns"), "{error}");
+    let error = wrong("{}", 10_000_000);
+    assert!(error.starts_with("10000000 conversations have about "), "{error}");
+    assert!(
+        error.ends_with(
+            "up to 20000000 are made, for memory holds them all; make fewer conversations (--num-sessions)"
+        ),
+        "{error}"
+    );
+}
+
 /// Values at the end of what numbers hold make conversations, or an error, and no wrong sums.
 #[test]
 fn values_without_measure() {
     let huge = |more: &Value| {
-        let mut text = json!({"block_size": 1u64 << 63, "generation_length": {"mean": 1e300, "median": 1e300}, "max_prompt_tokens": 1u64 << 40});
+        let mut text = json!({"block_size": 1u64 << 63, "generation_length": {"mean": 1e40, "median": 1e40}, "max_prompt_tokens": 1u64 << 40});
         text.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
         let config = read(&text.to_string());
         let made = conversations(&config, 3, 1).expect("they can be made");

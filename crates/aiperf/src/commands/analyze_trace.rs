@@ -14,7 +14,8 @@ pub(crate) fn command() -> Command {
     Command::new("analyze-trace")
         .about("Show lengths, prefixes and hit rates of a Mooncake trace, and what a replay of it would do wrong")
         .after_help(
-            "Nothing is sent. Memory is for the distinct blocks and prefixes of the trace, 32 to 64 bytes each, not for its rows.\n\
+            "Nothing is sent. Memory is for the distinct blocks and prefixes of the trace, 32 to 64 bytes each, and its sessions, about 160 bytes each, not for its \
+             rows.\n\
              Exit codes: 0 shown, 1 the report could not be written, 2 the trace could not be read, 3 with --strict when a replay would be refused or wrong.",
         )
         .arg(
@@ -64,8 +65,11 @@ pub(crate) fn command() -> Command {
 /// Shows the analysis.
 pub(crate) fn run(matches: &ArgMatches) -> Exit {
     let of = |name| matches.get_one::<PathBuf>(name);
-    let Some(file) = of("file").or_else(|| of("input-file")) else { return Exit(USAGE) };
-    let block_size = matches.get_one("block-size").copied().unwrap_or(512);
+    let (Some(file), Some(&block_size)) =
+        (of("file").or_else(|| of("input-file")), matches.get_one("block-size"))
+    else {
+        return Exit(USAGE);
+    };
     let to_stdout = |path: &&PathBuf| path.as_os_str() == "-";
     let report = of("output-file").filter(|path| !to_stdout(path));
     if let Some(path) = report.filter(|path| super::is_same_file(path, file)) {

@@ -29,7 +29,7 @@ fn block_size(help: &'static str) -> clap::Arg {
         .alias("block_size")
         .value_name("TOKENS")
         .default_value("512")
-        .value_parser(clap::value_parser!(u64).range(1..=1 << 27))
+        .value_parser(clap::value_parser!(u64).range(1..=aiperf_trace::MOST_TOKENS))
         .help(help)
 }
 

@@ -51,8 +51,10 @@ pub(crate) fn command() -> Command {
 /// Checks the file.
 pub(crate) fn run(matches: &ArgMatches) -> Exit {
     let of = |name| matches.get_one::<PathBuf>(name);
-    let Some(file) = of("file").or_else(|| of("input")) else { return Exit(USAGE) };
-    let block_size = matches.get_one("block-size").copied().unwrap_or(512);
+    let (Some(file), Some(&block_size)) = (of("file").or_else(|| of("input")), matches.get_one("block-size"))
+    else {
+        return Exit(USAGE);
+    };
     let found = match validate(file, block_size, MOST) {
         Ok(found) => found,
         Err(error) => {

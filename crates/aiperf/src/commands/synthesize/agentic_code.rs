@@ -15,12 +15,12 @@ use crate::{output, signals};
 
 /// The command.
 pub(crate) fn command() -> Command {
-    let whole = |name: &'static str, alias: &'static str, least: u64, help: &'static str| {
+    let whole = |name: &'static str, alias: &'static str, least: u64, most: u64, help: &'static str| {
         Arg::new(name)
             .long(name)
             .alias(alias)
             .value_name("N")
-            .value_parser(value_parser!(u64).range(least..=1 << 40))
+            .value_parser(value_parser!(u64).range(least..=most))
             .help(help)
     };
     Command::new("agentic-code")
@@ -29,7 +29,7 @@ pub(crate) fn command() -> Command {
             "The same configuration and seed make the conversations that AIPerf makes. They are written to a new folder, \
              CONFIG_Ns_seedSEED_TIME: dataset.jsonl (Mooncake rows), manifest.json (can be given as --config again), quality.json, comparison.txt.",
         )
-        .arg(whole("num-sessions", "num_sessions", 1, "Conversations").default_value("1000"))
+        .arg(whole("num-sessions", "num_sessions", 1, 20_000_000, "Conversations, of 20,000,000 turns in all").default_value("1000"))
         .arg(
             Arg::new("output")
                 .long("output")
@@ -54,8 +54,8 @@ pub(crate) fn command() -> Command {
                 .value_parser(value_parser!(u64))
                 .help("Seed of all draws"),
         )
-        .arg(whole("max-isl", "max_isl", 2, "Tokens of the context (max_prompt_tokens)"))
-        .arg(whole("max-osl", "max_osl", 1, "Most tokens of an answer (generation_length.max)"))
+        .arg(whole("max-isl", "max_isl", 2, 1 << 40, "Tokens of the context (max_prompt_tokens)"))
+        .arg(whole("max-osl", "max_osl", 1, 1 << 40, "Most tokens of an answer (generation_length.max)"))
         .arg(
             Arg::new("rows")
                 .long("rows")

@@ -4,7 +4,7 @@ use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 
 use aiperf_core::text::grouped;
-use aiperf_trace::{Arrival, Form, Lengths, Made, Shape};
+use aiperf_trace::{Arrival, Form, Lengths, MOST_TOKENS, Made, Shape};
 use clap::builder::ValueParser;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command, ValueHint, value_parser};
@@ -14,8 +14,6 @@ use crate::commands::{beside, whole};
 use crate::exit::{Exit, FAILED, SUCCESS, USAGE};
 use crate::{output, signals};
 
-/// The longest prompt or answer.
-const MOST: u64 = 1 << 27;
 /// Most block ids that a trace is made of, and how many are told beforehand.
 const MOST_IDS: f64 = 4_294_967_296.0;
 const MANY_IDS: f64 = 100_000_000.0;
@@ -43,6 +41,9 @@ pub(crate) fn command() -> Command {
             .value_parser(value_parser!(u64).range(least..=most))
             .help(help)
     };
+    let longest = |name: &'static str, help: &'static str| {
+        whole(name, "", 1, MOST_TOKENS, help).default_value(MOST_TOKENS.to_string())
+    };
     Command::new("trace")
         .about("Make a Mooncake trace: times, lengths, and blocks that rows share")
         .after_help(
@@ -61,10 +62,10 @@ pub(crate) fn command() -> Command {
         )
         .arg(mean("isl-mean", "4096", "Mean tokens of a prompt"))
         .arg(number("isl-stddev", "2048", 0.0, "Standard deviation of them"))
-        .arg(whole("max-isl", "134217728", 1, MOST, "Most tokens of a prompt"))
+        .arg(longest("max-isl", "Most tokens of a prompt"))
         .arg(mean("osl-mean", "256", "Mean tokens of an answer"))
         .arg(number("osl-stddev", "128", 0.0, "Standard deviation of them"))
-        .arg(whole("max-osl", "134217728", 1, MOST, "Most tokens of an answer"))
+        .arg(longest("max-osl", "Most tokens of an answer"))
         .arg(
             Arg::new("lengths")
                 .long("lengths")
@@ -72,7 +73,7 @@ pub(crate) fn command() -> Command {
                 .default_value("normal")
                 .help("Distribution of both"),
         )
-        .arg(whole("block-size", "512", 1, MOST, "Tokens of a block"))
+        .arg(whole("block-size", "512", 1, MOST_TOKENS, "Tokens of a block"))
         .arg(whole("groups", "16", 1, 1_000_000, "Groups of rows that share no block with others"))
         .arg(number("skew", "1", 0.0, "Group k has a share as k to the power of minus this; 0: equal shares"))
         .arg(whole("depth", "8", 1, 1_000_000, "Most rows in a chain of rows that go on from each other; 1: all share the trunk of their group alone"))
@@ -104,8 +105,8 @@ fn from(text: &str, least: f64) -> Result<f64, String> {
 
 /// What is longer than any text can be would be cut down in silence.
 fn mean_length(text: &str) -> Result<f64, String> {
-    let mean = text.parse().ok().filter(|mean| (1.0..=MOST as f64).contains(mean));
-    mean.ok_or_else(|| format!("a number from 1 to {MOST} is allowed"))
+    let mean = text.parse().ok().filter(|mean| (1.0..=MOST_TOKENS as f64).contains(mean));
+    mean.ok_or_else(|| format!("a number from 1 to {MOST_TOKENS} is allowed"))
 }
 
 fn share(text: &str) -> Result<f64, String> {
