@@ -5,6 +5,7 @@ use aiperf_core::text::{for_terminal, nearest};
 use serde_json::{Map, Value as Json};
 
 use crate::value::Trouble;
+use crate::yaml;
 
 /// Tokens of the longest prompt or answer.
 pub(crate) const MOST_TOKENS: f64 = 10_000_000.0;
@@ -66,8 +67,12 @@ fn shown(value: &Json) -> String {
 
 /// A distribution from the text of a flag: a number or a JSON object.
 pub(crate) fn distribution_text(text: &str) -> Result<LengthPlan, Trouble> {
-    let json = serde_json::from_str(text.trim()).map_err(|_| bad(format!("'{text}'"), DISTRIBUTION))?;
-    distribution(&json)
+    let json = serde_json::from_str(text.trim()).ok();
+    // As a file has it, where keys need no quotes.
+    let yaml =
+        || yaml::parse(&"".into(), text).ok().map(|node| node.to_json()).filter(|json| !json.is_string());
+    let json = json.or_else(yaml).filter(|json| !json.is_null());
+    distribution(&json.ok_or_else(|| bad(format!("'{text}'"), DISTRIBUTION))?)
 }
 
 /// A distribution.
@@ -449,6 +454,7 @@ mod tests {
         };
         assert_eq!(points.shape, points_of(&[(100.0, 1.0), (200.0, 3.0)]));
         assert_eq!(distribution_text(" {\"mean\": 9} ").ok(), Some(LengthPlan::normal(9.0, 0.0)));
+        assert_eq!(distribution_text("{mean: 9, stddev: 2}").ok(), Some(LengthPlan::normal(9.0, 2.0)));
     }
 
     #[test]
@@ -488,7 +494,9 @@ mod tests {
             let error = said(distribution(&json));
             assert!(error.contains(message), "{json}: {error}");
         }
-        assert!(said(distribution_text("{mean: 3}")).contains("found '{mean: 3}'"));
+        for text in ["{mean: 3", "many"] {
+            assert!(said(distribution_text(text)).contains(&format!("found '{text}'")), "{text}");
+        }
     }
 
     /// The reference's own cases (goldens, seq_dist).

@@ -12,7 +12,7 @@ mod tree;
 pub(crate) use emit::emit;
 pub(crate) use lift::{Structure, lift};
 pub(crate) use phases::PhaseSource;
-pub(crate) use tree::{Data, Entry, Node, Scalar};
+pub(crate) use tree::{Data, Entry, Node, Scalar, parse};
 
 use std::fs::File;
 use std::io::Read as _;

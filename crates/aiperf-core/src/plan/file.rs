@@ -161,7 +161,7 @@ impl ColumnsPlan {
 /// The form of a file of prompts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileFormat {
-    /// Whatever of the forms with texts the first row shows.
+    /// Whichever form the first row shows, or the files of a folder.
     Detect,
     /// Request bodies, sent as they are: one per JSONL row, or a folder of such files, each a conversation.
     RawPayload,

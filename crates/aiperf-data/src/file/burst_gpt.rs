@@ -42,9 +42,8 @@ impl Columns {
     }
 }
 
-/// Reads the first line of `bytes`.
-pub(super) fn parse(bytes: &[u8], columns: Columns) -> Result<Record, Placed> {
-    let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+/// Reads a line.
+pub(super) fn parse(line: &[u8], columns: Columns) -> Result<Record, Placed> {
     record(&cells(line), columns).map_err(|problem| (None, problem))
 }
 

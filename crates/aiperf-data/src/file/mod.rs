@@ -81,7 +81,7 @@ pub(crate) fn open(
     let input = match outside::convert(plan, set, input, tokenizer.as_ref(), context.parts)? {
         Ok(Converted { input, notes, seen, broken }) => {
             // So many were taken, and each may be several conversations.
-            let set = &FilePlan { entries: None, ..set.clone() };
+            let set = &FilePlan { entries: set.entries.filter(|_| outside::draws_share(set)), ..set.clone() };
             let file = RecordFile::open(plan, set, Some(input), Form::MultiTurn, tokenizer, context)?;
             return Ok(Arc::new(file.told(notes).of_entries(seen, broken)));
         }

@@ -1,7 +1,7 @@
-//! A JSONL file whose lines hold prompts: self-contained requests (`single_turn`), or turns of conversations (`multi_turn`).
+//! Files and folders of rows that become turns: requests, turns of conversations, lengths of traces, recorded requests.
 //!
 //! One streaming pass when it is opened checks every row and keeps its place; a row is read and parsed again when it is sent.
-//! So a file of 10 GB costs 8 bytes a row, and nothing is found to be broken in the middle of a run unless the file is changed
+//! So a row costs 8 bytes, some more where rows have sessions, times or turns; and nothing is found to be broken in the middle of a run unless the file is changed
 //! under it, which is an error that names the row.
 
 mod checks;

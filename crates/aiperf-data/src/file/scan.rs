@@ -439,13 +439,15 @@ impl Scan {
         {
             return Err(RowProblem::ManyTurns { api: traits.name });
         }
-        let is_empty = |row: &Row| {
-            row.made.is_none() && row.payload.is_none() && row.texts.is_empty() && row.media.is_empty()
+        let mode = self.mode(record, before);
+        // The fields of a whole request may bring its messages.
+        let brings = |row: &Row| self.api.messages_field().is_some_and(|field| row.extra.contains_key(field));
+        let says = |row: &Row| {
+            !row.texts.is_empty() || !row.media.is_empty() || (mode == Mode::Whole && brings(row))
         };
-        if record.turns.iter().any(|row| is_empty(row) && !self.api.is_replaced_by(&row.extra)) {
+        if matches!(self.form, Form::SingleTurn | Form::MultiTurn) && !record.turns.iter().all(says) {
             return Err(RowProblem::NoText);
         }
-        let mode = self.mode(record, before);
         if let (Some(found), Some(_)) = (record.mode, before)
             && found != self.mode_of(before)
         {

@@ -100,7 +100,7 @@ impl Source {
         (part, row - part.before)
     }
 
-    /// The bytes of a row without white space around them; perhaps with lines that are no rows behind it.
+    /// The bytes of a row without white space around them.
     pub(super) fn bytes(&self, row: usize) -> Result<Vec<u8>, DataError> {
         let (part, of_part) = self.part(row);
         let place = part.rows.bytes(of_part);

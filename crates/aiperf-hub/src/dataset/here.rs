@@ -82,7 +82,8 @@ impl Places {
         if self.looked(folder, fs::metadata(folder))?.is_none() {
             return Ok(Found::Nothing);
         }
-        if let Some(listing) = listing::read(folder, wanted) {
+        let is_meant = |listing: &Listing| self.set.commit().is_none_or(|commit| commit == listing.commit);
+        if let Some(listing) = listing::read(folder, wanted).filter(is_meant) {
             let parts = listed(folder, &listing);
             if parts.first().is_some_and(|part| part.path.is_some()) {
                 return Ok(Found::Files(parts, Some(listing)));
@@ -151,8 +152,8 @@ impl Places {
                 format!("'curl -L --create-dirs -o {KEPT}/{file} {url}' puts it there")
             }
             PublicSource::Hub { repo, .. } => format!(
-                "'hf download {repo} --repo-type dataset{}' puts it there (behind 'hf auth login', or with HF_TOKEN, where it is gated)",
-                self.set.commit().map(|commit| format!(" --revision {commit}")).unwrap_or_default()
+                "{} puts it there (behind 'hf auth login', or with HF_TOKEN, where it is gated)",
+                download(self.set, repo)
             ),
         };
         format!("{fetch}, or give a file of it with --input-file beside --public-dataset")
@@ -200,15 +201,21 @@ fn walk(root: &Path, below: &str, depth: usize, out: &mut Vec<String>) -> Result
     Ok(())
 }
 
+/// The command that fetches a data set whole.
+fn download(set: &PublicSet, repo: &str) -> String {
+    let commit = set.commit().map(|commit| format!(" --revision {commit}")).unwrap_or_default();
+    format!("'hf download {repo} --repo-type dataset{commit}'")
+}
+
 /// What is missing, where there are `all`.
 fn lacks(wanted: Wanted<'_>, all: &[String]) -> String {
     let PublicSource::Hub { repo, .. } = wanted.set.source else {
         return "has not the file that the data set is known by; --dataset-download fetches it".to_owned();
     };
     format!(
-        "{}; --dataset-download fetches it, or 'hf download {repo} --repo-type dataset'; or give a file of it with --input-file beside \
-         --public-dataset",
-        holds_no(wanted, repo, all)
+        "{}; --dataset-download fetches it, or {}; or give a file of it with --input-file beside --public-dataset",
+        holds_no(wanted, repo, all),
+        download(wanted.set, repo)
     )
 }
 

@@ -357,3 +357,55 @@ fn a_key_that_a_row_has_twice_is_told() {
     );
     assert!(said.contains("every row says its output length, so that --osl has no effect"), "{said}");
 }
+
+#[test]
+fn the_system_prompt_stands_before_messages_that_rows_bring_once() {
+    let user = |text: &str| json!({"role": "user", "content": text});
+    let own = json!([user("mine")]);
+    let system = json!({"role": "system", "content": "SYS"});
+    let sent = |row: Value, form: &str, args: &str| {
+        let done = Run::unseeded("sim://?ttft=0&itl=0")
+            .args("--random-seed 1 --input-file t.jsonl --concurrency 1 --num-conversations 1 --system-prompt SYS")
+            .args(&format!("--custom-dataset-type {form} {args}"))
+            .file("t.jsonl", lines(&[row]))
+            .run()
+            .expect_exit(0);
+        done.inputs().iter().map(|body| body["messages"].clone()).collect::<Vec<_>>()
+    };
+    for api in ["--endpoint-type chat", "--endpoint-type chat_embeddings"] {
+        let trace = json!({"messages": own, "output_length": 4});
+        assert_eq!(sent(trace, "mooncake_trace", api), [json!([system, user("mine")])], "{api}");
+        let turns = json!([{"text": "a"}, {"role": "assistant", "text": "A"}, {"text": "b"}]);
+        let talk = json!({"context_mode": "deltas_with_responses", "turns": turns});
+        let answer = json!({"role": "assistant", "content": "A"});
+        let talked = sent(talk, "multi_turn", api);
+        assert_eq!(talked[1], json!([system, user("a"), answer, user("b")]), "{api}");
+    }
+    let row = json!({"text": "not this", "extra": {"messages": own}});
+    assert_eq!(sent(row, "single_turn", ""), [json!([system, user("mine")])]);
+    let whole =
+        json!({"context_mode": "message_array_with_responses", "turns": [{"extra": {"messages": own}}]});
+    assert_eq!(sent(whole, "multi_turn", ""), [json!([system, user("mine")])]);
+    // Elsewhere a turn has something of its own to say.
+    for row in [
+        json!({"turns": [{"text": "a"}, {"extra": {"messages": own}}]}),
+        json!({"context_mode": "message_array_with_responses", "turns": [{"extra": {"top_k": 1}}]}),
+    ] {
+        let done = run(&server(), "t.jsonl", lines(&[row])).args("--custom-dataset-type multi_turn").run();
+        done.expect_exit(2).says(&["t.jsonl:1: holds nothing to send"]);
+    }
+}
+
+/// As many as are wanted of those that were drawn, whatever the file looks like.
+#[test]
+fn a_share_of_sessions_is_drawn_before_they_are_counted() {
+    let rows: Vec<Value> = (0..400).map(|n| json!({"text": format!("row {n}")})).collect();
+    let prompts: Vec<Value> = (0..400).map(|n| json!({"prompt": format!("row {n}")})).collect();
+    for (file, text) in [("a.jsonl", lines(&rows)), ("a.json", Value::from(prompts).to_string())] {
+        let done = run(&server(), file, text)
+            .args("--num-dataset-entries 20 --trace-session-sample-ratio 0.2 --dry-run")
+            .run()
+            .expect_exit(0);
+        assert!(done.stdout.contains(", 20 conversations with 20 turns"), "{file}: {}", done.stdout);
+    }
+}

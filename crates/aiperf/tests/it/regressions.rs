@@ -184,15 +184,17 @@ fn results_never_take_the_place_of_prompts() {
 fn a_file_that_is_written_over_during_the_run_is_told() {
     let bodies = "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}\n";
     let inputs = "{\"data\": [{\"session_id\": \"s\", \"payloads\": [{\"messages\": []}]}]}\n";
-    for (name, before) in
-        [("f.jsonl", "{\"text\": \"mine\"}\n"), ("f.jsonl", bodies), ("inputs.json", inputs)]
-    {
+    for (name, form, before) in [
+        ("f.jsonl", "single_turn", "{\"text\": \"mine\"}\n"),
+        ("f.jsonl", "raw_payload", bodies),
+        ("inputs.json", "inputs_json", inputs),
+    ] {
         let signal = Signal::new();
         let held =
             Reply::chat("a", 1, 1).steps().iter().cloned().fold(Reply::new().wait_for(&signal), Reply::step);
         let server = scripted(vec![held]);
-        let run =
-            Run::unseeded(&server.url()).args("--request-count 1 --input-file").args(name).file(name, before);
+        let args = format!("--request-count 1 --custom-dataset-type {form} --input-file {name}");
+        let run = Run::unseeded(&server.url()).args(&args).file(name, before);
         let running = run.start();
         server.wait_requests(1);
         std::fs::write(running.home().join(name), [before, " \n"].concat()).expect("written");

@@ -88,26 +88,25 @@ pub(super) fn convert(
     let Some(kind) = rows::kind_of(&input, named.is_some())? else { return Ok(Err(input)) };
     let rows = Rows::new(&input, kind);
     let skip = set.bad_rows == BadRows::Skip;
-    let (form, chosen, mut notes) = match named {
-        Some(form) if set.public.is_some() => {
-            let public = set.public.as_ref().map(|public| public.set).expect("just looked at");
-            (form, Chosen::public(public, &rows.look(skip)?, &input)?, Vec::new())
+    let (form, chosen, mut notes) = match (named, &set.public) {
+        (Some(form), Some(public)) => {
+            (form, Chosen::public(public.set, &rows.look(skip)?, &input)?, Vec::new())
         }
-        Some(Form::ShareGpt) => {
+        (Some(Form::ShareGpt), None) => {
             let first = rows.look(skip)?;
             let chosen = Chosen::talks(&set.columns, &first, &input)?;
             let notes: Vec<String> = chosen.unread(&first, &input).into_iter().collect();
             (Form::ShareGpt, chosen, notes)
         }
-        Some(Form::Chat) => {
+        (Some(Form::Chat), None) => {
             let first = rows.look(skip)?;
             let (chosen, note) = Chosen::of(&set.columns, &first, &input)?;
             let notes = note.into_iter().chain(chosen.unread(&first, &input)).collect();
             (Form::Chat, chosen, notes)
         }
         // One document on one line is not to be read into memory for a look.
-        None if kind == Kind::Lines && Shown::by(&input)?.is_inputs => return Ok(Err(input)),
-        None => {
+        (None, _) if kind == Kind::Lines && Shown::by(&input)?.is_inputs => return Ok(Err(input)),
+        (None, _) => {
             // What is no row at all is left to the reader of rows, which says what is wrong.
             let first = rows.look(false);
             let Some(first) = (if kind == Kind::Lines { first.ok() } else { Some(first?) }) else {
@@ -137,7 +136,7 @@ pub(super) fn convert(
         many_turns: traits.many_turns,
         limits: traits.produces_tokens,
         tokenizer: tokenizer.map(|tokenizer| &**tokenizer),
-        most: set.entries.unwrap_or(usize::MAX),
+        most: set.entries.filter(|_| !draws_share(set)).unwrap_or(usize::MAX),
         out: BufWriter::with_capacity(1 << 18, aiperf_files::spool(&input.name)?),
         batch: Vec::new(),
         bytes: 0,
@@ -150,7 +149,7 @@ pub(super) fn convert(
     };
     let agents = set.public.as_ref().filter(|public| matches!(public.set.shape, PublicShape::Agents(_)));
     let agents = agents.map(|public| Agents::new(plan, public.filter));
-    if agents.as_ref().is_some_and(Agents::tears_sessions) && set.replay.session_share < 1.0 {
+    if agents.as_ref().is_some_and(Agents::tears_sessions) && draws_share(set) {
         return Err(DataError::NoSessions {
             path: input.name.clone(),
             form: "a schedule of agents' requests",
@@ -159,7 +158,7 @@ pub(super) fn convert(
     let mut reading = Reading { chosen: &chosen, form, skip, last: 0, broken: (0, None), agents };
     reading.each(&rows, &mut writer)?;
     if let (Some(public), Some(parts)) = (&set.public, parts) {
-        let most = sessions(plan);
+        let most = sessions(plan).filter(|_| !draws_share(set));
         for index in 1..parts.count() {
             writer.flush()?;
             if writer.is_full() || most.is_some_and(|most| writer.kept as u64 >= most) {
@@ -186,6 +185,11 @@ pub(super) fn convert(
     let said = agents.and_then(|agents| agents.note());
     notes.extend(said.map(|said| format!("{}: {said}", input.name.display())));
     Ok(Ok(Converted { input: Input { file, name: input.name, is_spooled: true }, notes, seen, broken }))
+}
+
+/// Whether a part of the sessions is drawn later, so that all are needed before they are counted.
+pub(super) fn draws_share(set: &FilePlan) -> bool {
+    set.replay.session_share < 1.0
 }
 
 /// Most conversations that the run sends, where it goes through them in order and says how many.

@@ -54,7 +54,7 @@ pub(super) enum LeftOut {
     NoMedia(MediaKind),
     /// A clip that is longer than any that is sent.
     LongAudio,
-    /// An image, audio or video that is broken.
+    /// What stands under a name is not what belongs there.
     BadCell(RowProblem),
     /// A session that the user's filters do not take; whose it is.
     Unwanted(String),

@@ -1,7 +1,6 @@
 //! What is sent of checked rows: each is read again from its place, and becomes a turn.
 
 use aiperf_core::conversation::{ContextMode, Conversation, Marker, Turn, TurnLength};
-use aiperf_core::plan::EndpointKind;
 use serde_json::{Value, json};
 
 use super::super::baseten;
@@ -132,8 +131,9 @@ impl RecordFile {
 
     /// The system message, where messages of the user's own stand in the place of ours and it is one of them.
     fn with_system(&self, row: &mut Row, system: Option<&str>) {
-        let (Some(system), EndpointKind::Chat) = (system, self.api) else { return };
-        let Some(Value::Array(messages)) = row.extra.get_mut("messages") else { return };
+        let field = self.api.messages_field().filter(|_| self.api.system_field().is_none());
+        let (Some(system), Some(field)) = (system, field) else { return };
+        let Some(Value::Array(messages)) = row.extra.get_mut(field) else { return };
         let first = messages.first().filter(|m| m["role"] == "system").and_then(|m| m["content"].as_str());
         // One message, for many servers take no second.
         match first.map(|own| [system, "\n\n", own].concat()) {
@@ -202,15 +202,10 @@ impl Workload for RecordFile {
                         Some(grown) => self.tell_apart(&mut row, number, grown)?,
                         None => None,
                     };
-                    if history.is_some() || self.form == Form::SageMaker || row.texts.is_empty() {
-                        self.with_system(&mut row, self.system.as_deref());
+                    if mode == Mode::RecordedReplies && !said.add(&mut row, self.api) {
+                        continue;
                     }
-                    if mode == Mode::RecordedReplies {
-                        if !said.add(&mut row, self.api) {
-                            continue;
-                        }
-                        self.with_system(&mut row, system.as_deref());
-                    }
+                    self.with_system(&mut row, system.as_deref());
                     row.at_ns = row.at_ns.map(|ns| ns.saturating_sub(self.zero_ns));
                     pauses.apply(&mut row, &self.shaping, &self.timeline);
                     if self.strips_images {
