@@ -188,14 +188,9 @@ impl Settings {
         matches!(self.get(id).map(|s| &s.value), Some(Value::Bool(true)))
     }
 
-    /// Whether a [`crate::row::Kind::Bool`] option is given as it is without being given.
-    pub(crate) fn is_at_default(&self, id: Id) -> bool {
-        let default = match row_of(id).default {
-            Default::Is("true") => Some(true),
-            Default::Is("false") => Some(false),
-            _ => None,
-        };
-        default.is_some() && self.switch(id) == default
+    /// Whether a [`crate::row::Kind::Bool`] option is given as off, and is off without being given.
+    pub(crate) fn is_left_off(&self, id: Id) -> bool {
+        matches!(row_of(id).default, Default::Is("false")) && self.switch(id) == Some(false)
     }
 
     /// The value, else the default of the table.

@@ -206,7 +206,7 @@ impl Resolver<'_> {
         }
         CompletionsPlan {
             min_tokens: self.settings.switch(Id::ForceMinTokens),
-            omits_blocks: self.settings.switch(Id::OmitKvHints),
+            omits_blocks: self.settings.switch(Id::OmitKvHints).filter(|on| *on),
             derived_sessions: derived_sessions(self.env, &mut self.notes, &mut self.errors),
         }
     }

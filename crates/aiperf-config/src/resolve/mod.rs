@@ -139,11 +139,11 @@ impl<'a> Resolver<'a> {
         self.settings.place(id).or_else(|| whole?.place(id)).cloned()
     }
 
-    /// [`Self::place`] of what asks for something: a switch that is given as it is by default does not.
+    /// [`Self::place`] of what asks for something: a switch that is off by default, and given as off, does not.
     fn asked(&self, id: Id) -> Option<Place> {
         let place = self.place(id)?;
         let settings = if self.settings.has(id) { self.settings } else { self.whole };
-        (!settings.is_at_default(id)).then_some(place)
+        (!settings.is_left_off(id)).then_some(place)
     }
 
     /// `read` with the settings of one phase.

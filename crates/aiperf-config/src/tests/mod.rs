@@ -480,9 +480,9 @@ fn a_file_of_prompts_excludes_what_makes_prompts() {
     assert!(errors[0].ends_with("is a file; a folder is expected"), "{errors:?}");
 }
 
-/// What is given as it is without being given asks for nothing, wherever it would be refused.
+/// What is given as off, and is off without being given, asks for nothing, wherever it would be refused.
 #[test]
-fn a_switch_at_its_default_is_as_one_that_is_not_given() {
+fn a_switch_that_is_off_is_as_one_that_is_not_given() {
     let dir = tempfile::tempdir().expect("a folder");
     let file = dir.path().join("p.jsonl");
     std::fs::write(&file, "{\"text\":\"hi\"}\n").expect("written");
@@ -496,18 +496,20 @@ fn a_switch_at_its_default_is_as_one_that_is_not_given() {
         let words: Vec<&str> = line.split(' ').collect();
         run_in(&words, &[(name, value)]).is_err()
     };
-    for (name, off, on, refused) in [
-        ("AIPERF_OPEN_LOOP_STRICT", "false", "true", [true, true, true, true]),
-        ("AIPERF_IGNORE_TRACE_DELAYS", "false", "true", [true, true, false, true]),
-        ("AIPERF_OPEN_LOOP_REPLAY", "true", "false", [true, true, false, false]),
-        ("AIPERF_OMIT_KV_HINTS", "false", "true", [true, true, false, false]),
-        ("AIPERF_FORCE_MIN_TOKENS", "true", "false", [true, true, false, false]),
-        ("AIPERF_UUID_AND_STRIP", "false", "true", [true, true, false, false]),
+    for (name, refused) in [
+        ("AIPERF_OPEN_LOOP_STRICT", [true, true, true, true]),
+        ("AIPERF_IGNORE_TRACE_DELAYS", [true, true, false, true]),
+        ("AIPERF_OMIT_KV_HINTS", [true, true, false, false]),
+        ("AIPERF_UUID_AND_STRIP", [true, true, false, false]),
     ] {
         for (line, is_refused) in lines.into_iter().zip(refused) {
-            assert!(!is_wrong(line, name, off), "{line} {name}");
-            assert_eq!(is_wrong(line, name, on), is_refused, "{line} {name}");
+            assert!(!is_wrong(line, name, "false"), "{line} {name}");
+            assert_eq!(is_wrong(line, name, "true"), is_refused, "{line} {name}");
         }
+    }
+    // Those that are on without being given ask for something either way.
+    for name in ["AIPERF_OPEN_LOOP_REPLAY", "AIPERF_FORCE_MIN_TOKENS"] {
+        assert!(["true", "false"].iter().all(|value| is_wrong("-m m", name, value)), "{name}");
     }
 }
 

@@ -19,7 +19,7 @@ const RESTARTS: f64 = 0.75;
 const APART: f64 = 0.25;
 
 /// Most turns of all conversations: they and what is told of them are held in memory, about 100 bytes each.
-const MOST_IN_ALL: u64 = 20_000_000;
+const MOST_IN_ALL: u64 = 10_000_000;
 /// After so many conversations it is known about how many turns all have.
 const LOOKED_AT: u64 = 1000;
 

@@ -199,7 +199,7 @@ fn conversations_without_measure() {
     assert!(error.starts_with("10000000 conversations have about "), "{error}");
     assert!(
         error.ends_with(
-            "up to 20000000 are made, for memory holds them all; make fewer conversations (--num-sessions)"
+            "up to 10000000 are made, for memory holds them all; make fewer conversations (--num-sessions)"
         ),
         "{error}"
     );

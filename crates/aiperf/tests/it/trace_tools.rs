@@ -167,6 +167,45 @@ fn rows_are_validated() {
     Run::new("validate bailian none.jsonl").run().expect_exit(2).says(&["mooncake-trace"]);
 }
 
+/// `validate`, `analyze-trace --strict` and the replay itself are of one mind.
+#[test]
+fn a_row_is_good_where_a_replay_takes_it() {
+    let session = |rows| "{\"session_id\":\"a\",\"input_length\":5}\n".repeat(rows);
+    let one = |row: &str| format!("{row}\n");
+    let many = "'a' has more than 65535 turns";
+    let wrong_ids = "'hash_ids' must be a list of whole numbers of up to 64 bits, not [";
+    for (file, refused) in [
+        (session(3), None),
+        (session(65_536), Some(many)),
+        (one(r#"{"input_length":600,"output_length":4,"hash_ids":[0,2]}"#), None),
+        (one(r#"{"input_length":600,"output_length":4,"hash_ids":[-1,2]}"#), None),
+        (one(r#"{"input_length":600,"hash_ids":[-0,2]}"#), Some(wrong_ids)),
+        (one(r#"{"input_length":600,"hash_ids":[1.0,2]}"#), Some(wrong_ids)),
+        (one(r#"{"input_length":600,"hash_ids":[2,1e2]}"#), Some(wrong_ids)),
+        (one(r#"{"input_length":600,"hash_ids":[18446744073709551616]}"#), Some(wrong_ids)),
+        (one(r#"{"input_length":-0}"#), Some("'input_length'")),
+        (one(r#"{"input_length":5,"timestamp":-0}"#), None),
+        (one(r#"{"input_length":5,"timestamp":-0.5}"#), Some("'timestamp'")),
+    ] {
+        let run = |command: &str| Run::new(command).file("t.jsonl", file.as_str()).run();
+        let replay = Run::unseeded("sim://")
+            .args("--input-file t.jsonl --custom-dataset-type mooncake_trace --request-count 1 --dry-run --no-fixed-schedule")
+            .file("t.jsonl", file.as_str())
+            .run();
+        let valid = run("validate mooncake-trace t.jsonl");
+        let strict = run("analyze-trace t.jsonl --strict");
+        if let Some(words) = refused {
+            replay.expect_exit(2).says(&[words]);
+            valid.expect_exit(1).says(&[words]);
+            strict.expect_exit(3).shows(&["[refused] ", words]);
+        } else {
+            replay.expect_exit(0);
+            valid.expect_exit(0);
+            strict.expect_exit(0);
+        }
+    }
+}
+
 #[test]
 fn a_trace_without_measure_is_refused_before_it_is_written() {
     let done =
@@ -330,6 +369,13 @@ fn configurations_of_conversations_are_checked() {
         .says(&["generation_length: min, 6, must be at most max, 5"]);
     run("--max-isl 1", "").says(&["--max-isl", "2..=1099511627776"]);
     run("--config c.json", "{\"max_prompt_tokens\": 1}").says(&["max_prompt_tokens: must be from 2 to"]);
+    run(
+        "--config c.json",
+        "{\"generation_length\": {\"mean\": 5, \"median\": 4, \"mu\": 1, \"sigma\": 2000}}",
+    )
+    .says(&["generation_length: mu, 1, must be from -100 to 100, and sigma, 2000, from 0 to 20"]);
+    run("--num-sessions 1099511627776", "").says(&["--num-sessions", "1..=10000000"]);
+    run("--num-sessions 10000000", "").says(&["10000000 conversations have about", "--num-sessions"]);
     assert!(run("--num-sessions 0", "").made().is_empty());
 }
 

@@ -29,7 +29,7 @@ pub(crate) fn command() -> Command {
             "The same configuration and seed make the conversations that AIPerf makes. They are written to a new folder, \
              CONFIG_Ns_seedSEED_TIME: dataset.jsonl (Mooncake rows), manifest.json (can be given as --config again), quality.json, comparison.txt.",
         )
-        .arg(whole("num-sessions", "num_sessions", 1, 20_000_000, "Conversations, of 20,000,000 turns in all").default_value("1000"))
+        .arg(whole("num-sessions", "num_sessions", 1, 10_000_000, "Conversations, of up to 10,000,000 turns in all").default_value("1000"))
         .arg(
             Arg::new("output")
                 .long("output")
