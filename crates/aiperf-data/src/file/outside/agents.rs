@@ -128,7 +128,7 @@ impl Agents {
             requests.extend(request);
         }
         if requests.is_empty() {
-            return Err(LeftOut::NoPrompt);
+            return Err(LeftOut::NoRequest);
         }
         requests.sort_by_key(|request| (request.start_ns, request.number));
         if !self.names.insert(session.clone()) {
@@ -434,7 +434,7 @@ mod tests {
             agents(false, EndpointKind::Completions).talk(session("s", &[span(1, 2, json!({}))]));
         assert!(matches!(no_messages, Err(LeftOut::BadCell(_))));
         let mut entry = session("s", &[]);
-        assert_eq!(agents(false, EndpointKind::Chat).talk(entry.clone()), Err(LeftOut::NoPrompt));
+        assert_eq!(agents(false, EndpointKind::Chat).talk(entry.clone()), Err(LeftOut::NoRequest));
         entry.insert("models".to_owned(), json!("m"));
         assert!(matches!(agents(false, EndpointKind::Chat).talk(entry), Err(LeftOut::BadCell(_))));
     }

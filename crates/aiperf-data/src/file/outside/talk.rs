@@ -40,6 +40,8 @@ pub(super) struct Turn {
 pub(super) enum LeftOut {
     /// Nothing that the user says.
     NoPrompt,
+    /// No request that was answered, of an agent's session.
+    NoRequest,
     /// No answer to it, where an answer gives the length.
     NoPair,
     /// A length that is not taken.
@@ -74,6 +76,7 @@ impl fmt::Display for LeftOut {
         let short = |text: &str| aiperf_core::text::for_terminal(text, 40);
         match self {
             Self::NoPrompt => f.write_str("without a prompt"),
+            Self::NoRequest => f.write_str("without a request that was answered"),
             Self::NoPair => f.write_str("without a prompt that was answered"),
             Self::Length => {
                 write!(
