@@ -126,6 +126,7 @@ EXPECTED = [
         for names in ("*embeddings*", "template*", "raw*")
     ],
     ("solido*", INPUT, ONLY_OURS, "texts of the body are counted"),
+    ("solido*", r".*(osl_mismatch\w*|OSL Mismatch .*)", ONLY_THEIRS, "its requests ask for no length"),
     ("*raw*", r"files/.*/inputs\.json", ONLY_OURS, "it says what was sent"),
     (
         "[rt]*_streaming",
@@ -155,11 +156,13 @@ EXPECTED = [
         (names, "records/session_num", "", "the number of the session, not of the request")
         for names in ("turns*", "sticky_sessions", "user_centric", "file_sessions", "file_turns", "inputs_json", "baseten*", "public_sharegpt", "public_mtbench", "public_exgentic", "public_exgentic_requests", "public_exgentic_model")
     ],
+    ("*", r"(records|raw)/.*/metadata/self_contained", ONLY_OURS, "a later turn that holds its history itself"),
     ("file_turns", r"inputs\.json", "role.*user.*role.*system", "a later turn's own part alone"),
     ("public_exgentic_schedule", r"inputs\.json", "session_id", "in the order of their times"),
     ("bad_option", "exit code", "ours 2, AIPerf's 1", "what was typed wrongly has a code of its own"),
     ("seq_dist", r"inputs\.json", "max_completion_tokens", "drawn by position"),
     ("turns_responses", r"request/body", r"\"id\":\"msg", "replies are repeated as text, not as the server's items"),
+    ("sticky_sessions", r"records/.*/trace_data/(local|remote)_(ip|port)", "", "known of every connection"),
     ("*", r"records/.*/trace_data/(local|remote)_(ip|port)", ONLY_OURS, "known of every connection"),
     ("models_random", r"inputs\.json", "model", "drawn by position"),
     ("urls", r".*\.csv/block/URL Requests", ONLY_OURS, "results by URL"),
