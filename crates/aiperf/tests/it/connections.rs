@@ -65,7 +65,7 @@ fn a_request_that_a_closed_connection_never_took_is_sent_again_and_counted() {
     };
     let seen = server();
     let done = Run::profile(&seen.url()).args("--request-count 3").run().expect_exit(0);
-    let done = done.ends(Tally::of(3, 0)).shows(&["1 requests sent again"]);
+    let done = done.ends(Tally::of(3, 0)).shows(&["1 request sent again"]);
     assert_eq!(done.summary()["load_health"]["phases"][0]["connections"]["resent"], 1);
     let ids: Vec<_> = seen.requests().iter().map(|r| r.header("X-Request-ID").map(str::to_owned)).collect();
     assert_eq!((ids.len(), &ids[1]), (4, &ids[2]), "{ids:?}");
