@@ -327,7 +327,7 @@ fn a_secret_that_a_server_says_again_is_not_shown() {
     }
     let server = cycling(vec![Reply::json(503, said)]);
     run(&server.url())
-        .args("--api-key sk-echo-1234 --wait-for-model-timeout 0.02 --wait-for-model-interval 0.005")
+        .args("--api-key sk-echo-1234 --wait-for-model-timeout 1 --wait-for-model-interval 0.4")
         .run()
         .expect_exit(1)
         .keeps("sk-echo-1234")

@@ -68,7 +68,7 @@ fn the_simulated_server_answers_all_of_it() {
 fn a_model_that_is_not_listed_is_waited_for() {
     let server = sim("models=other&ttft=0&itl=0");
     let done = Run::profile(&url(&server))
-        .args("--request-count 2 --wait-for-model-timeout 0.02 --wait-for-model-interval 0.005 --wait-for-model-mode models")
+        .args("--request-count 2 --wait-for-model-timeout 1 --wait-for-model-interval 0.4 --wait-for-model-mode models")
         .run()
         .expect_exit(1);
     assert!(done.stderr.contains("it lists other"), "{}", done.stderr);
