@@ -200,7 +200,7 @@ fn dataset(settings: &Settings, entries: Option<u64>) -> Json {
                 put(&mut out, "download", true);
             }
             // One that was found is not the user's.
-            if settings.place(Id::InputFile) != settings.place(Id::PublicDataset) {
+            if !settings.has_found_set() {
                 copy(&mut out, &[(Id::InputFile, "path")]);
             }
         } else {

@@ -45,6 +45,11 @@ impl Settings {
         }
     }
 
+    /// Whether the input is a public data set that is looked for, not a file of the user's: its place is the one of the set's name.
+    pub(crate) fn has_found_set(&self) -> bool {
+        self.has(Id::PublicDataset) && self.place(Id::InputFile) == self.place(Id::PublicDataset)
+    }
+
     /// Says what `id` says in other words.
     pub(crate) fn reword(&mut self, id: Id, value: Value) {
         if let Some(old) = self.0.get_mut(&id) {

@@ -10,6 +10,7 @@ mod hooks;
 mod phases;
 pub(crate) mod public;
 mod rankings;
+mod replay;
 mod slos;
 mod turns;
 pub(crate) mod unformed;

@@ -103,6 +103,8 @@ pub(crate) fn find(
     }
     let form = if set.shape == PublicShape::ShareGpt { "sharegpt" } else { "chat" };
     settings.add(Id::DatasetFormat, Value::Text(form.to_owned()), place);
+    // The file is what it is.
+    let subset = subset.filter(|_| !is_given);
     Some(PublicPlan { set, subset, is_given, entries: settings.int(Id::Entries), filter })
 }
 

@@ -164,6 +164,12 @@ fn a_file_is_given_beside_the_name() {
     assert_eq!(sent("spec_al_mtbench", json!({"prompt": ["one", "two"]}), 2), ["one", "two"]);
     let edit = "Given a code file, please apply the change requests and generate the new file.\n\nOriginal file:\n```python\nx = 1\n```\n\nChange request:\nAdd y.\n\nPlease generate the new code file in the \"New file\" section below.";
     assert_eq!(sent("blazedit-5-k", json!({"code": "x = 1", "change_request": "Add y."}), 1), [edit]);
+    // What says which file is meant says nothing beside one, and nowhere that it did.
+    let args = "--public-dataset spec_al_gsm8k --input-file f.jsonl --request-count 1 --hf-subset socratic --dataset-download";
+    let done =
+        ask(&url(&server), args).file("f.jsonl", lines(&[json!({"question": "q"})])).run().expect_exit(0);
+    let done = done.says(&["--hf-subset has no effect", "--dataset-download has no effect"]);
+    assert_eq!(done.summary()["metadata"]["dataset"]["hf_subset"], "main");
     // In a file, too.
     let done = Run::unseeded(&url(&server))
         .args("--config c.yaml --request-count 1 --concurrency 1")
