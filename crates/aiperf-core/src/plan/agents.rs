@@ -103,13 +103,6 @@ impl AgentFilter {
             && (self.source_model.is_none() || models.any(|model| is(self.source_model, source_model(model))))
             && (self.benchmark.is_none() || benchmark.is_some_and(|found| is(self.benchmark, found)))
     }
-
-    /// What is wanted, as the user writes it; empty if anything is.
-    pub fn pairs(&self) -> Vec<(&'static str, &'static str)> {
-        let all =
-            [("harness", self.harness), ("source_model", self.source_model), ("benchmark", self.benchmark)];
-        all.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
-    }
 }
 
 #[cfg(test)]

@@ -129,7 +129,7 @@ impl Groups {
 }
 
 /// Collects rows into conversations, in the order in which sessions first appear.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Grouper {
     sessions: HashMap<String, usize>,
     /// The conversation of each row; empty as long as each row is its own.

@@ -227,6 +227,11 @@ impl Histories {
         *last = Seen { history, rows: last.rows.saturating_add(1), ..now };
     }
 
+    /// How many conversations have rows that hold their history.
+    pub(super) fn growing(&self) -> usize {
+        (0..self.seen.len()).filter(|at| self.of(*at) == History::Grows).count()
+    }
+
     /// Of conversation `at`.
     pub(super) fn of(&self, at: usize) -> History {
         self.seen.get(at).map_or(History::Whole, |seen| match seen.history {

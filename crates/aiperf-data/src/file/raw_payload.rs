@@ -4,8 +4,6 @@
 //! As with the other files, one streaming pass checks every row and keeps its place, and a row is read again when it is sent.
 
 use std::collections::BTreeMap;
-#[cfg(test)]
-use std::path::Path;
 
 use aiperf_core::conversation::{ContextMode, Conversation, Turn};
 use aiperf_core::plan::{EndpointKind, FilePlan, Plan};
@@ -236,6 +234,7 @@ impl Workload for RawPayloads {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
     use std::sync::Arc;
 
     use aiperf_core::plan::{DatasetPlan, FileFormat};

@@ -277,12 +277,8 @@ impl RecordFile {
             conversations = sorted.groups.len();
             chats = Some(sorted.groups);
         }
-        if scan.has_thinking() {
-            match &chats {
-                Some(groups) => scan.grouped(groups),
-                None => scan.grouped(&scan.grouper.clone().finish(set.entries)),
-            }
-        }
+        let groups = chats.unwrap_or_else(|| std::mem::take(&mut scan.grouper).finish(set.entries));
+        scan.grouped(&groups);
         let timeline = scan.timeline(conversations);
         let mut notes = scan.notes();
         if is_folder {
@@ -294,7 +290,7 @@ impl RecordFile {
             scan.replaces_messages |= gathered.replaces_messages;
         }
         notes.extend(chat_notes.into_iter().map(|note| format!("{}: {note}", path.display())));
-        let Scan { grouper, replaces_messages, begins, is_timed, seen, lengths, .. } = scan;
+        let Scan { replaces_messages, begins, is_timed, seen, lengths, .. } = scan;
         let (modes, shaping, ordinals, facts) = (scan.modes, scan.shaping, scan.ordinals, scan.facts);
         let followers = scan.followers;
         let texts = lengths
@@ -305,7 +301,6 @@ impl RecordFile {
                 Ok(Lengths { texts, scope, block, is_bare: !plan.chat_template, before })
             })
             .transpose()?;
-        let groups = chats.unwrap_or_else(|| grouper.finish(set.entries));
         let turns = if form == Form::MultiTurn {
             let takes_system = plan.endpoint.kind.traits().has_system;
             let turns = Turns::of(&groups, &seen, takes_system).map_err(|index| {

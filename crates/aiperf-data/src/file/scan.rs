@@ -1,11 +1,11 @@
 //! The pass over a file of prompts when it is opened: every row is checked, and where it is and what it begins is kept.
 
+mod fits;
 mod notes;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use aiperf_core::conversation::is_query;
 use aiperf_core::plan::{self, EndpointKind, FilePlan, Pacing, Plan, TurnTimes};
 use aiperf_files::Input;
 use aiperf_trace::Learning;
@@ -16,7 +16,7 @@ use super::doubled::doubled_key;
 use super::index::{Grouper, Groups, MOST_TURNS, Rows};
 use super::lines;
 use super::mooncake::{Histories, History};
-use super::ranked::{Fitness, Seen, inputs};
+use super::ranked::{Fitness, Seen};
 use super::record::{Form, Mode, Record};
 use super::row::{Placed, Row};
 use super::sample::Sample;
@@ -432,58 +432,6 @@ impl Scan {
         Ok(true)
     }
 
-    /// Whether a row can be sent at all, and with those of conversation `before`, which it goes on with.
-    fn check(&self, record: &Record, before: Option<usize>) -> Result<(), RowProblem> {
-        let traits = self.api.traits();
-        if self.form == Form::MultiTurn && !traits.many_turns && (before.is_some() || record.turns.len() > 1)
-        {
-            return Err(RowProblem::ManyTurns { api: traits.name });
-        }
-        let mode = self.mode(record, before);
-        // The fields of a whole request may bring its messages.
-        let brings = |row: &Row| self.api.messages_field().is_some_and(|field| row.extra.contains_key(field));
-        let says = |row: &Row| {
-            !row.texts.is_empty() || !row.media.is_empty() || (mode == Mode::Whole && brings(row))
-        };
-        if matches!(self.form, Form::SingleTurn | Form::MultiTurn) && !record.turns.iter().all(says) {
-            return Err(RowProblem::NoText);
-        }
-        if let (Some(found), Some(_)) = (record.mode, before)
-            && found != self.mode_of(before)
-        {
-            return Err(RowProblem::Modes { found: found.name(), before: self.mode_of(before).name() });
-        }
-        if mode == Mode::RecordedReplies && self.api.messages_field().is_none() {
-            return Err(RowProblem::NoMessages { api: traits.name });
-        }
-        if mode == Mode::RecordedReplies && record.turns.iter().any(|row| !row.media.is_empty()) {
-            return Err(RowProblem::RecordedMedia);
-        }
-        if !record.turns.iter().any(|row| mode.sends(row)) {
-            return Err(RowProblem::NoQuestions);
-        }
-        if let Some((name, _)) = record
-            .turns
-            .iter()
-            .flat_map(|row| &row.headers)
-            .find(|(name, _)| name.eq_ignore_ascii_case(&self.session_header))
-        {
-            let wanted = "names of headers that a request may choose: not the one of the session";
-            return Err(RowProblem::Field { field: "headers", wanted, found: format!("'{name}'") });
-        }
-        if mode == Mode::Whole && record.turns.iter().any(|row| row.resets) {
-            let wanted = "absent where each turn is a whole request";
-            return Err(RowProblem::Field { field: "reset_context", wanted, found: "true".to_owned() });
-        }
-        if matches!(self.form, Form::Mooncake { .. }) {
-            if self.is_marked && record.turns[0].payload.is_some() {
-                return Err(RowProblem::MarkedBody);
-            }
-            self.histories.check(before, &record.turns[0])?;
-        }
-        Ok(())
-    }
-
     /// What turns of a conversation that began are sent with.
     fn mode_of(&self, at: Option<usize>) -> Mode {
         at.and_then(|at| self.modes.get(at)).copied().unwrap_or_default()
@@ -492,26 +440,6 @@ impl Scan {
     /// What the turns of a row are sent with.
     fn mode(&self, record: &Record, before: Option<usize>) -> Mode {
         record.mode.unwrap_or_else(|| self.mode_of(before))
-    }
-
-    /// What a row is worth to draw from.
-    fn drawable(&mut self, row: &Row, line: u64) {
-        let many = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-        self.texts.push(many(row.texts.len()));
-        if self.api == EndpointKind::NimEmbeddings {
-            let (texts, images) = inputs(row);
-            self.inputs.push((many(texts), many(images)));
-        }
-        if !row.groups.is_empty() {
-            self.has_names.get_or_insert(line);
-        }
-        let mut names = row.groups.iter().filter(|group| group.count > 0);
-        let stem = self.path.file_stem().unwrap_or_default().to_string_lossy();
-        let has_query =
-            if row.groups.is_empty() { is_query(&stem) } else { names.any(|group| is_query(&group.name)) };
-        if !has_query {
-            self.queryless.get_or_insert(line);
-        }
     }
 
     /// What a row of a trace adds to conversation `at`, which has a name.
@@ -529,15 +457,13 @@ impl Scan {
     /// Takes in which rows are conversations, for the pauses between them that are cut.
     pub(super) fn grouped(&mut self, groups: &Groups) {
         let thinking = std::mem::take(&mut self.thinking);
+        if thinking.is_empty() {
+            return;
+        }
         let of =
             |index| groups.conversation(index).1.into_iter().filter_map(|row| thinking.get(row).copied());
         let cut = (0..groups.len()).map(|index| self.shaping.cut_between(of(index)));
         self.facts.capped_delays += cut.sum::<u64>();
-    }
-
-    /// Whether pauses between rows may be cut.
-    pub(super) const fn has_thinking(&self) -> bool {
-        !self.thinking.is_empty()
     }
 
     /// Takes in the times of rows that were put in order, counted from the first, and how many were left out of it.

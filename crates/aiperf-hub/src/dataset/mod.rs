@@ -241,10 +241,7 @@ fn ask(
 async fn list(hub: &mut Hub<'_>, repo: &str, wanted: Wanted<'_>) -> Result<Listing, HubError> {
     let mut all = Vec::new();
     // What the hub makes of a data set, it makes of its newest commit.
-    let newest = [MAIN, CONVERTED];
-    let pinned = wanted.set.commit().map(|commit| [commit]);
-    for revision in pinned.as_ref().map_or(&newest[..], |commit| &commit[..]) {
-        let revision = *revision;
+    for revision in wanted.set.commit().map_or_else(|| vec![MAIN, CONVERTED], |commit| vec![commit]) {
         let Some(found) = hub.dataset(repo, revision).await? else { continue };
         let files: Vec<Listed> = found.files.into_iter().filter(|file| is_inside(&file.path)).collect();
         let paths: Vec<String> = files.iter().map(|file| file.path.clone()).collect();

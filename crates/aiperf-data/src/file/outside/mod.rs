@@ -212,16 +212,15 @@ struct Reading<'a> {
 
 impl Reading<'_> {
     fn each(&mut self, rows: &Rows<'_>, writer: &mut Writer<'_>) -> Result<(), DataError> {
-        let chosen = self.chosen;
-        let mut agents = self.agents.take();
-        let before = self.last;
-        let read = rows.each(&chosen.columns(), &mut |number, entry| {
-            self.last = before + number;
+        let Self { chosen, form, skip, last, broken, agents } = self;
+        let before = *last;
+        rows.each(&chosen.columns(), &mut |number, entry| {
+            *last = before + number;
             let talk = entry.and_then(|entry| {
                 let output = chosen.output(&entry);
-                let talk = match &mut agents {
+                let talk = match agents {
                     Some(agents) => agents.talk(entry),
-                    None => chosen.talk(self.form, entry, output.as_ref().copied().unwrap_or(None)),
+                    None => chosen.talk(*form, entry, output.as_ref().copied().unwrap_or(None)),
                 };
                 // What is left out anyway is right as it is.
                 match (talk, output) {
@@ -233,18 +232,16 @@ impl Reading<'_> {
             });
             let talk = match talk {
                 Ok(talk) => talk,
-                Err(error) if self.skip => {
-                    self.broken.0 += 1;
-                    self.broken.1.get_or_insert_with(|| error.to_string());
+                Err(error) if *skip => {
+                    broken.0 += 1;
+                    broken.1.get_or_insert_with(|| error.to_string());
                     Err(LeftOut::Broken)
                 }
                 Err(error) => return Err(error),
             };
-            writer.take(self.last, talk)?;
+            writer.take(*last, talk)?;
             Ok(if writer.is_full() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-        });
-        self.agents = agents;
-        read
+        })
     }
 }
 

@@ -96,7 +96,7 @@ impl Scan {
     fn history_note(&self) -> Option<String> {
         let grows = |at: usize| self.histories.of(at) == History::Grows;
         let (_, name, line) = self.growing.iter().find(|(at, ..)| grows(*at))?;
-        let all = (0..self.grouper.len()).filter(|at| grows(*at)).count();
+        let all = self.histories.growing();
         let those = if all == 1 { "a conversation" } else { &format!("{all} conversations") };
         Some(format!(
             "{}: the rows of {those} (such as '{}', line {line}) hold their history: their hash_ids begin with those of the row before. Each \
